@@ -1,0 +1,1 @@
+"""What is written down: one module a section, declared once, run in bounded child processes."""
