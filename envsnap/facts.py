@@ -1,7 +1,8 @@
 """What a fact path means: its class, type, unit, tolerance, weight and meaning, declared once.
 
 A fact is addressed by a dotted path into the snapshot document (`gpu.9f3c1a2b.vbios`); a part that holds a dot is
-quoted as in TOML (`env."a.b"`). A declaration's path may hold `*` for a part that is a key (`gpu.*.vbios`).
+quoted as in TOML (`env."a.b"`). A declaration's path may hold `*` for a part that is a key (`gpu.*.vbios`), or in it
+(`env.NCCL_*`).
 
 Declarations stand beside the collectors (`envsnap.collect`); comparison, ranking, the schema page, the JSON Schema
 and redaction all read them from here. The source of truth for names and classes is docs/schema.md, generated from
@@ -10,7 +11,7 @@ the same declarations.
 
 from __future__ import annotations
 
-import re
+from envsnap.paths import Path, join_path, split_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +29,10 @@ TYPES = ("string", "version", "integer", "number", "boolean", "set", "sequence",
 """What a value is. A `set` is a sorted list without order, a `sequence` a list whose order has a meaning, a
 `path-list` one string of parts between colons (PATH), `scalar` any of string, integer, number, boolean, list."""
 
-Path = tuple[str, ...]
+__all__ = [
+    "IDENTITY", "STATE", "TYPES", "VOLATILE", "FactSpec", "FactTable", "Path", "join_path", "leaves", "look_up", "put",
+    "split_path",
+]  # fmt: skip
 
 
 class FactSpec:
@@ -104,11 +108,15 @@ _UNITS = (
 )
 
 
+_GLOBS = 0
+"""Where a table of declarations keeps those for a part of a key; no key of a document is a number."""
+
+
 class FactTable:
-    """All declarations, looked up by path: exact parts win over `*`."""
+    """All declarations, looked up by path: exact parts win over `NCCL_*` and `*_PID`, and those over `*`."""
 
     def __init__(self, specs: Iterable[FactSpec] = ()) -> None:
-        self._root: dict[str, Any] = {}
+        self._root: dict[Any, Any] = {}
         self.specs: list[FactSpec] = []
         self.add(specs)
 
@@ -117,6 +125,9 @@ class FactTable:
         for spec in specs:
             node = self._root
             for part in spec.parts:
+                if "*" in part and part != "*" and part not in node:
+                    prefix, _, suffix = part.partition("*")
+                    node.setdefault(_GLOBS, []).append((prefix, suffix, node.setdefault(part, {})))
                 node = node.setdefault(part, {})
             node[""] = spec
             self.specs.append(spec)
@@ -130,11 +141,10 @@ class FactTable:
         return [spec for spec in self.specs if spec.parts[0] == section]
 
 
-def _find(node: dict[str, Any], path: Path, at: int) -> FactSpec | None:
+def _find(node: dict[Any, Any], path: Path, at: int) -> FactSpec | None:
     if at == len(path):
         return node.get("")
-    for key in (path[at], "*"):
-        child = node.get(key) if key else None
+    for child in (node.get(path[at]) if path[at] else None, *_globbed(node, path[at]), node.get("*")):
         if child is not None:
             found = _find(child, path, at + 1)
             if found is not None:
@@ -142,36 +152,16 @@ def _find(node: dict[str, Any], path: Path, at: int) -> FactSpec | None:
     return None
 
 
-_QUOTED_PART = re.compile(r'"((?:[^"\\]|\\.)*)"(?:\.|$)')
-
-
-def split_path(text: str) -> Path:
-    """The parts of a dotted path; a part in double quotes may hold dots."""
-    if '"' not in text:
-        return tuple(text.split("."))
-    parts: list[str] = []
-    rest = text
-    while rest:
-        quoted = _QUOTED_PART.match(rest)
-        if quoted:
-            parts.append(quoted.group(1).replace('\\"', '"').replace("\\\\", "\\"))
-            rest = rest[quoted.end() :]
-        else:
-            part, _, rest = rest.partition(".")
-            parts.append(part)
-    return tuple(parts)
-
-
-def join_path(parts: Path) -> str:
-    """The dotted form of a path: the inverse of `split_path`."""
-    return ".".join(_quote(part) for part in parts)
-
-
-def _quote(part: str) -> str:
-    if part and "." not in part and '"' not in part and "\\" not in part:
-        return part
-    escaped = part.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+def _globbed(node: dict[Any, Any], part: str) -> list[dict[Any, Any]]:
+    """What is declared for parts like `NCCL_*` or `*_PID` that this one matches, in the order of declaration."""
+    globs = node.get(_GLOBS)
+    if globs is None:
+        return []
+    return [
+        child
+        for prefix, suffix, child in globs
+        if len(part) >= len(prefix) + len(suffix) and part.startswith(prefix) and part.endswith(suffix)
+    ]
 
 
 def leaves(document: dict[str, Any], prefix: Path = ()) -> Iterator[tuple[Path, Any]]:

@@ -73,9 +73,7 @@ class Host:
             cwd = os.getcwd()
         except OSError as error:  # the directory was deleted under the shell
             cwd, denied["cwd"] = None, missing_from(error)
-        return cls(
-            root=root, cwd=cwd, argv=argv or None, python=python, repositories=repositories, denied=denied
-        )
+        return cls(root=root, cwd=cwd, argv=argv or None, python=python, repositories=repositories, denied=denied)
 
     @classmethod
     def of_process(cls, pid: int, *, root: str = "/", repositories: Sequence[str] = ()) -> Host:
@@ -118,8 +116,8 @@ class Host:
     # -- files ---------------------------------------------------------------------------------------------
 
     def path(self, path: str) -> str:
-        """Where an absolute path of the machine lies for this process."""
-        return self.root + path if self.root else path
+        """Where an absolute path of the machine lies for this process; below a root its links are followed there."""
+        return self.root + self.realpath(path) if self.root else path
 
     def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
         """The first `limit` bytes of a regular (or /proc, /sys) file. Raises OSError."""
@@ -173,10 +171,8 @@ class Host:
 
     def readlink(self, path: str) -> str | None:
         """Where a symbolic link points, as written; None where it is none."""
-        try:
-            return os.readlink(self.path(path))
-        except OSError:
-            return None
+        folder, name = os.path.split(path)
+        return _link_target(os.path.join(self.path(folder), name))
 
     def realpath(self, path: str) -> str:
         """A path of the machine with every link resolved, below the root."""
@@ -192,7 +188,7 @@ class Host:
             if part == "..":
                 resolved = resolved.rpartition("/")[0]
                 continue
-            target = self.readlink(f"{resolved}/{part}")
+            target = _link_target(f"{self.root}{resolved}/{part}")
             if target is None or seen > 40:  # noqa: PLR2004 - the kernel's own limit of links
                 resolved = f"{resolved}/{part}"
                 continue
@@ -239,9 +235,7 @@ class Host:
         """
         return Command(argv, helper_environ() if environ is None else environ)
 
-    def run(
-        self, argv: Sequence[str], timeout: float, environ: Mapping[str, str] | None = None
-    ) -> CommandResult:
+    def run(self, argv: Sequence[str], timeout: float, environ: Mapping[str, str] | None = None) -> CommandResult:
         """Run a helper command to its end or to `timeout` seconds. Raises OSError where it does not exist."""
         return self.start(argv, environ).finish(time.monotonic() + timeout)
 
@@ -274,7 +268,7 @@ class CommandResult:
 
 
 class Command:
-    """A running helper command with its own session and pipes."""
+    """A running helper command with its own pipes, in the process group of whoever started it: it dies with it."""
 
     def __init__(self, argv: Sequence[str], environ: Mapping[str, str]) -> None:
         program = argv[0]
@@ -292,7 +286,6 @@ class Command:
                     (os.POSIX_SPAWN_DUP2, out_write, 1),
                     (os.POSIX_SPAWN_DUP2, err_write, 2),
                 ],
-                setsid=True,
             )
         except OSError:
             os.close(out_read)
@@ -305,12 +298,15 @@ class Command:
         self._out, self._err = out_read, err_read
 
     def finish(self, until: float, limit: int = READ_LIMIT) -> CommandResult:
-        """Read what the command writes until it ends, `until` (monotonic seconds) passes or it floods."""
+        """Read what the command writes until it ends, `until` (monotonic seconds) passes or it floods.
+
+        What it wrote before is read after `until` as well: of several commands one may have taken all the time.
+        """
         open_pipes = dict(self._pipes)
         flooded = False
         while open_pipes and not flooded:
-            left = until - time.monotonic()
-            ready = select.select(list(open_pipes), [], [], max(left, 0))[0] if left > 0 else []
+            left = max(until - time.monotonic(), 0)
+            ready = select.select(list(open_pipes), [], [], left)[0]
             if not ready:
                 break
             for pipe in ready:
@@ -360,6 +356,13 @@ def _on_path(name: str) -> str:
         if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):
             return candidate
     raise FileNotFoundError(2, "not on PATH", name)
+
+
+def _link_target(path: str) -> str | None:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return None
 
 
 def _read(path: str, limit: int) -> bytes:

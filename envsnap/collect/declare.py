@@ -29,9 +29,12 @@ DEADLINE = 2.0
 
 
 class Collector:
-    """A declared collector: `section` names it, `sections` are all the tables that it fills."""
+    """A declared collector: `section` names it, `sections` are all the tables that it fills.
 
-    __slots__ = ("collect", "deadline", "facts", "section", "sections")
+    `late`: facts that are true because the collector gave no answer in time (`driver.status = "hung"`).
+    """
+
+    __slots__ = ("collect", "deadline", "facts", "late", "section", "sections")
 
     def __init__(
         self,
@@ -40,27 +43,38 @@ class Collector:
         sections: tuple[str, ...],
         deadline: float,
         facts: tuple[FactSpec, ...],
+        late: Facts,
     ) -> None:
         self.collect = collect
         self.section = section
         self.sections = sections
         self.deadline = deadline
         self.facts = facts
+        self.late = late
 
     def __call__(self, host: Host) -> Facts | Iterator[Facts]:
+        """Look at the host."""
         return self.collect(host)
 
 
 def collector(
-    *, section: str, facts: Sequence[FactSpec], also: Sequence[str] = (), deadline: float = DEADLINE
+    *,
+    section: str,
+    facts: Sequence[FactSpec],
+    also: Sequence[str] = (),
+    deadline: float = DEADLINE,
+    late: Facts | None = None,
 ) -> Callable[[CollectFunction], Collector]:
-    """Declare a collector of one section (and the tables named in `also`)."""
+    """Declare a collector of one section (and the tables named in `also`).
+
+    A call that may hang or crash is announced with `envsnap.collect.progress.at`, so that it has a name.
+    """
     sections = (section, *also)
     for spec in facts:
         if spec.section not in sections:
             raise ValueError(f"{spec.path} is not in the sections {sections} of this collector")
 
     def declare(collect: CollectFunction) -> Collector:
-        return Collector(collect, section, sections, deadline, tuple(facts))
+        return Collector(collect, section, sections, deadline, tuple(facts), late or {})
 
     return declare

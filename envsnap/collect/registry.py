@@ -16,11 +16,15 @@ if TYPE_CHECKING:
     from envsnap.collect.declare import Collector
 
 PROCESSES: tuple[tuple[str, ...], ...] = (
+    ("gpu",),
     ("source",),
     ("packages",),
+    ("libraries",),
+    ("integrity",),
     ("python", "torch", "native"),
     ("caches", "config", "limits"),
     ("launch", "env", "cuda", "driver", "system", "container", "network"),
+    ("extensions",),
 )
 """The collectors' modules, one row a process. Alone stands what can block or crash or takes long (git; paths that
 may lie on a network mount); the plain readers share the last one."""
@@ -28,19 +32,16 @@ may lie on a network mount); the plain readers share the last one."""
 DECLARED_ONLY: tuple[str, ...] = ("frame",)
 """Modules that declare facts without collecting them."""
 
-SECTION_ORDER = (
-    "launch", "model", "env", "config", "python", "packages", "origins", "pins", "conflicts", "integrity", "torch",
-    "native", "libraries", "cuda", "driver", "gpus", "gpu", "topology", "source", "system", "container", "limits",
-    "network", "caches", "events",
-)  # fmt: skip
-"""The order of the sections in a document and in everything that is printed."""
-
 _table: FactTable | None = None
+
+
+EXTENSIONS = "extensions"
+"""The process that looks for third parties' collectors and runs them."""
 
 
 def modules() -> tuple[str, ...]:
     """All collector modules, in the order of the processes."""
-    return tuple(name for process in PROCESSES for name in process)
+    return tuple(name for process in PROCESSES for name in process if name != EXTENSIONS)
 
 
 def load_collector(module: str) -> Collector:

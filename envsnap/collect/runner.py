@@ -11,12 +11,13 @@ sleep only a detached child that is killed and never waited for let the parent r
 from __future__ import annotations
 
 import _signal
+import contextlib
 import os
 import select
 import time
 
-from envsnap.collect import wire
-from envsnap.collect.registry import PROCESSES, load_collector, modules
+from envsnap.collect import extensions, progress, wire
+from envsnap.collect.registry import PROCESSES, load_collector
 from envsnap.host import kill
 from envsnap.missing import Missing
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from envsnap.collect.declare import Collector, Facts
+    from envsnap.facts import FactSpec
     from envsnap.host import Host
 
 TIMEOUT = 5.0
@@ -53,6 +55,8 @@ class Collected:
         self.facts: dict[str, Any] = {}
         self.missing: dict[str, Missing] = {}
         self.results: dict[str, SectionResult] = {}
+        self.extra_facts: list[FactSpec] = []
+        """What third parties' collectors declare."""
 
 
 class _Child:
@@ -64,14 +68,41 @@ class _Child:
         self.began = time.monotonic()
         self.buffer = bytearray()
         self.received = 0
+        self.is_reaped = False
+        self.page = progress.new_page()
         self.pipe, write_end = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
+            progress.attach(self.page)
             _child_main(host, names, write_end, until, collectors)
         os.close(write_end)
 
+    def leave(self) -> None:
+        """The child has said all and is ending by itself: reap it if it is quick, never wait."""
+        os.close(self.pipe)
+        with contextlib.suppress(OSError):
+            os.waitpid(self.pid, os.WNOHANG)
+
+    def how_it_ended(self) -> str:
+        """Why the child closed its pipe early. It may need a moment to become a zombie; the wait is bounded."""
+        for _ in range(50):
+            try:
+                found, status = os.waitpid(self.pid, os.WNOHANG)
+            except OSError:
+                self.is_reaped = True
+                return "ended without an answer"
+            if found:
+                self.is_reaped = True
+                code = os.waitstatus_to_exitcode(status)
+                return f"died of signal {-code}" if code < 0 else f"ended with exit code {code}"
+            time.sleep(0.002)
+        return "closed its pipe without an answer"
+
     def stop(self) -> str:
         """Kill the child without waiting; what kept it, if it could not be reaped."""
+        if self.is_reaped:
+            os.close(self.pipe)
+            return ""
         state = _where_it_sleeps(self.pid)
         os.close(self.pipe)
         if kill(self.pid):
@@ -97,6 +128,9 @@ class Capture:
         self._collectors: dict[str, Collector] = dict(extra or {})
         self._children: list[_Child] = []
         self._collected = Collected()
+        self._unread: dict[str, dict[str, Missing]] = {}
+        self._collectors[extensions.PROCESS] = extensions.PLACEHOLDER
+        self._names = [name for process in processes for name in process]
         for process in processes:
             names = [name for name in process if name not in self.skipped]
             if names:
@@ -111,7 +145,7 @@ class Capture:
     def finish(self, timeout: float = TIMEOUT) -> Collected:
         """Read until every collector answered or `timeout` seconds passed since the start."""
         self.until = self.started + timeout
-        for name in modules():
+        for name in self._names:
             self._collector(name)
         try:
             while self._children:
@@ -174,6 +208,8 @@ class Capture:
             child.began = time.monotonic()
         elif kind == "facts":
             self._merge(name, message[2])
+        elif kind == "declare":
+            self._declare(child, message[2])
         elif kind == "end":
             child.names.remove(name)
             self._conclude(name, "ok", int(message[2]), "")
@@ -183,26 +219,48 @@ class Capture:
         else:
             raise ValueError(kind)
 
+    def _declare(self, child: _Child, declared: dict[str, Any]) -> None:
+        """A third party's collector: expect its answer from the same child."""
+        found = extensions.from_declaration(declared)
+        if found.section in self._collectors:
+            raise ValueError(f"section {found.section!r} is declared twice")
+        self._collectors[found.section] = found
+        self._collected.extra_facts += found.facts
+        child.names.append(found.section)
+
     def _merge(self, name: str, fragment: dict[str, Any]) -> None:
         allowed = self._collector(name).sections
+        unread = self._unread.setdefault(name, {})
+        earlier = set(unread)
         for section, table in fragment.items():
             if section not in allowed:
                 raise ValueError(f"section {section!r} is not declared")
             if isinstance(table, Missing):
-                self._collected.missing[section] = table
+                unread[section] = table
             elif table is not None:
                 target = self._collected.facts.setdefault(section, {})
-                _merge_table(target, table, (section,), self._collected.missing)
+                _merge_table(target, table, (section,), unread)
+        for path in earlier - unread.keys():
+            self._collected.missing.pop(path, None)
+        self._collected.missing.update(unread)
 
     def _end(self, child: _Child, status: str, why: str) -> None:
         """A child is over: take note of what it owed and go on with the rest of its collectors."""
         self._children.remove(child)
+        if not child.names and not why:
+            child.leave()
+            return
         if status == "failed" and not why:
-            why = _how_it_ended(child.pid)
+            why = child.how_it_ended()
+        place = progress.read(child.page)
         stuck = child.stop()
         if not child.names:
             return
         culprit = child.current if child.current in child.names else child.names[0]
+        if place:
+            why = f"{why} in {place}"
+        if status == "timeout":
+            self._merge(culprit, self._collector(culprit).late)
         elapsed = int((time.monotonic() - child.began) * 1000)
         self._conclude(culprit, status, elapsed, f"{why}; {stuck}" if stuck else why)
         rest = [name for name in child.names if name != culprit]
@@ -214,23 +272,31 @@ class Capture:
 
     def _conclude(self, name: str, status: str, elapsed_ms: int, detail: str) -> None:
         collector = self._collector(name)
+        if status == "ok" and name == extensions.PROCESS:
+            return
         if status == "ok":
-            unread = [
-                path
-                for path in self._collected.missing
-                if path.partition(".")[0].strip('"') in collector.sections
-            ]
+            unread = self._unread.get(name)
             if unread:
                 status = "partial"
-                detail = _summarise({path: self._collected.missing[path] for path in unread})
+                detail = _summarise(unread)
         else:
             reason = "timeout" if status == "timeout" else "failed"
             self._mark_missing(name, Missing(reason, detail))
         self._collected.results[name] = SectionResult(status, elapsed_ms, detail, collector.sections)
 
     def _mark_missing(self, name: str, why: Missing) -> None:
-        for section in self._collector(name).sections:
-            self._collected.missing.setdefault(section, why)
+        """Mark what a collector owes: its sections; of a section that others fill too, its own facts."""
+        from envsnap.facts import look_up
+
+        own = self._collector(name)
+        others = {s for other in self._collectors.values() if other is not own for s in other.sections}
+        for section in own.sections:
+            if section not in others:
+                self._collected.missing.setdefault(section, why)
+        for spec in own.facts:
+            shared = spec.section in others and "*" not in spec.parts
+            if shared and look_up(self._collected.facts, spec.parts) is None:
+                self._collected.missing.setdefault(spec.path, why)
 
 
 def _merge_table(
@@ -263,9 +329,7 @@ def _summarise(missing: dict[str, Missing]) -> str:
 # -- in the child ------------------------------------------------------------------------------------------------
 
 
-def _child_main(
-    host: Host, names: list[str], write_end: int, until: float, collectors: dict[str, Collector]
-) -> None:
+def _child_main(host: Host, names: list[str], write_end: int, until: float, collectors: dict[str, Collector]) -> None:
     """Never returns. Detached from the parent's session, files and standard streams."""
     try:
         os.setsid()
@@ -278,20 +342,57 @@ def _child_main(
         _signal.signal(_signal.SIGTERM, _signal.SIG_DFL)
         # Should the parent be killed, the child must not stay behind for ever.
         _signal.alarm(int(until - time.monotonic()) + 10)
-        for name in list(names):
-            _run_one(host, name, lambda message: _send(write_end, message), collectors)
+
+        def send(message: list[Any]) -> None:
+            _send(write_end, message)
+
+        for name in names:
+            if name == extensions.PROCESS:
+                _run_extensions(host, send)
+            else:
+                _run_one(host, name, send, _load(name, collectors))
     finally:
         os._exit(0)
 
 
-def _run_one(
-    host: Host, name: str, send: Callable[[list[Any]], None], collectors: dict[str, Collector]
-) -> None:
+def _load(name: str, collectors: dict[str, Collector]) -> Collector:
+    """The collector of a name; an extension that the parent knows by its declaration is looked up again."""
+    known = collectors.get(name)
+    if known is None:
+        return load_collector(name)
+    if known.collect is not extensions.not_here:
+        return known
+    for _, found in extensions.find_extensions():
+        if not isinstance(found, Exception) and found.section == name:
+            return found
+    raise LookupError(name)
+
+
+def _run_extensions(host: Host, send: Callable[[list[Any]], None]) -> None:
+    """Tell the parent of every extension, then run them one by one."""
     began = time.monotonic()
+    send(["begin", extensions.PROCESS])
+    usable, broken = [], []
+    for name, found in extensions.find_extensions():
+        if isinstance(found, Exception):
+            broken.append(f"{name}: {_describe(found)}")
+        else:
+            send(["declare", extensions.PROCESS, extensions.declaration(found)])
+            usable.append(found)
+    if broken:
+        send(["raised", extensions.PROCESS, "; ".join(broken), _elapsed(began)])
+    else:
+        send(["end", extensions.PROCESS, _elapsed(began)])
+    for found in usable:
+        _run_one(host, found.section, send, found)
+
+
+def _run_one(host: Host, name: str, send: Callable[[list[Any]], None], collector: Collector) -> None:
+    began = time.monotonic()
+    progress.at("")
     send(["begin", name])
     try:
-        found = (collectors.get(name) or load_collector(name))(host)
-        for fragment in _fragments(found):
+        for fragment in _fragments(collector(host)):
             send(["facts", name, fragment])
     except Exception as error:  # noqa: BLE001 - a collector may raise anything; its own section becomes missing
         send(["raised", name, _describe(error), _elapsed(began)])
@@ -340,17 +441,3 @@ def _where_it_sleeps(pid: int) -> str:
     except (OSError, IndexError):
         return "state unknown"
     return f"state {state}" + (f" in {channel}" if channel else "")
-
-
-def _how_it_ended(pid: int) -> str:
-    """Why a child closed its pipe early. The child may need a moment to become a zombie; the wait is bounded."""
-    for _ in range(50):
-        try:
-            found, status = os.waitpid(pid, os.WNOHANG)
-        except OSError:
-            return "ended without an answer"
-        if found:
-            code = os.waitstatus_to_exitcode(status)
-            return f"died of signal {-code}" if code < 0 else f"ended with exit code {code}"
-        time.sleep(0.002)
-    return "closed its pipe without an answer"

@@ -1,0 +1,62 @@
+# Every target works from a clean clone and prints what it runs.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+T ?= tests
+K ?=
+
+.PHONY: help dev take test lint fix bench golden docs docs-check startup dist clean
+
+help: ## List the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+
+$(STAMP): pyproject.toml envsnap/_version.py
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --group dev
+	touch $(STAMP)
+
+dev: $(STAMP) ## Make the virtual environment with everything in it
+
+take: $(STAMP) ## Take a snapshot of this machine into snapshots/
+	$(BIN)/envsnap take
+
+test: $(STAMP) ## Run the tests (T=path, K=expression)
+	$(BIN)/python -m pytest -n auto $(T) $(if $(K),-k "$(K)")
+
+lint: $(STAMP) ## Formatter, linter, types, layers, spelling
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/typos
+
+fix: $(STAMP) ## Let the formatter and the linter mend what they can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP) ## Compare speed with peers in the same run (docs/performance.md says how)
+	$(BIN)/python benchmarks/speed.py $(BENCH)
+
+startup: $(STAMP) ## Gate instruction counts of the hot commands (callgrind, where valgrind is there)
+	$(BIN)/python benchmarks/startup.py
+
+golden: $(STAMP) ## Write the expected outputs of the tests anew and show what changed
+	UPDATE_GOLDEN=1 $(BIN)/python -m pytest -q tests/golden
+	git --no-pager diff --stat -- tests/golden
+
+docs: $(STAMP) ## Write the generated pages anew: schema, JSON Schema, command line
+	$(BIN)/python docs/generate.py
+
+docs-check: $(STAMP) ## Fail where a generated page is stale
+	$(BIN)/python docs/generate.py --check
+
+dist: $(STAMP) ## Build wheel, sdist and a zipapp into dist/
+	$(BIN)/python -m pip install --quiet build
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python docs/zipapp.py dist
+
+clean: ## Remove what the targets made
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,0 +1,61 @@
+"""Write the generated pages: the schema, the JSON Schema, the command line. `--check` fails where one is stale."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from envsnap.cli.app import COMMANDS, cli
+from envsnap.collect.registry import fact_table
+from envsnap.render.schema_page import json_schema, schema_page
+
+ROOT = Path(__file__).parent
+
+
+def command_page() -> str:
+    """The help of every command, as it prints it."""
+    lines = ["# The command line\n", "This page is generated from the commands' own help (`make docs`).\n"]
+    context = click.Context(cli, info_name="envsnap", max_content_width=100, terminal_width=100)
+    lines += ["```text", cli.get_help(context).rstrip(), "```"]
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        if command is None:
+            raise LookupError(name)
+        own = click.Context(command, info_name=name, parent=context, max_content_width=100, terminal_width=100)
+        lines += [f"\n## {name}\n", "```text", command.get_help(own).rstrip(), "```"]
+    return "\n".join(line.rstrip() for line in "\n".join(lines).splitlines()) + "\n"
+
+
+def pages() -> dict[Path, str]:
+    """Every generated page by its path."""
+    specs = fact_table().specs
+    return {
+        ROOT / "schema.md": schema_page(specs),
+        ROOT / "snapshot.schema.json": json.dumps(json_schema(specs), indent=2, ensure_ascii=False) + "\n",
+        ROOT / "commands.md": command_page(),
+    }
+
+
+def main() -> int:
+    """Write the pages, or with `--check` compare them; the number of stale ones."""
+    stale = 0
+    for path, text in pages().items():
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale += 1
+        if "--check" in sys.argv:
+            print(f"{path.name} is stale: `make docs` writes it anew", file=sys.stderr)
+        else:
+            path.write_text(text, encoding="utf-8")
+            print(f"wrote {path}")
+    if "--check" not in sys.argv:
+        return 0
+    print(f"{len(pages())} generated pages, {stale} stale")
+    return stale
+
+
+if __name__ == "__main__":
+    sys.exit(main())

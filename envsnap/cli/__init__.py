@@ -1,0 +1,56 @@
+"""The command line: `main` is the console script.
+
+`main` starts capturing before click is even imported: the collectors of a default capture then work while this
+process is still loading its command line. What was started is used only if the parsed options describe the same
+host, and stopped otherwise (see `envsnap.cli.capturing`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from envsnap.collect.runner import Capture
+
+_NO_HEAD_START = ("--help", "-h", "--pid", "--python", "--skip", "--only", "--repo", "--no-extensions")
+
+
+def main() -> None:
+    """Run the command line and leave the process with its exit code."""
+    arguments = sys.argv[1:]
+    if arguments in (["--version"], ["-V"]):
+        from envsnap._version import __version__
+
+        print(f"envsnap {__version__}")  # noqa: T201 - the only command that must not load the command line
+        return
+    head_start = _start_early(arguments)
+    from envsnap.cli.app import run
+
+    code = run(arguments, head_start)
+    # Nothing may join or wait on the way out: a child stuck in a driver would keep this process alive.
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            code = code or 0
+    os._exit(code)
+
+
+def _start_early(arguments: list[str]) -> Capture | None:
+    """Begin a capture of the default host if the arguments look like `take`; None where they do not."""
+    options, command = arguments, None
+    if "--" in arguments:
+        place = arguments.index("--")
+        options, command = arguments[:place], arguments[place + 1 :]
+    if "take" not in options or any(option.partition("=")[0] in _NO_HEAD_START for option in options):
+        return None
+    from envsnap.capture import begin
+    from envsnap.host import Host
+
+    try:
+        return begin(Host.here(root=os.environ.get("ENVSNAP_ROOT", "/"), argv=command))
+    except OSError:
+        return None

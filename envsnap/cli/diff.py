@@ -1,0 +1,146 @@
+"""`envsnap diff`: what changed between two snapshots, most important first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from envsnap.cli.app import State
+from envsnap.cli.common import (
+    complete_reference,
+    open_store,
+    print_data,
+    print_lines,
+    reference,
+    resolver,
+    say,
+    store_option,
+)
+from envsnap.errors import EXIT_DIFFERENT, EXIT_OK, BadReferenceError
+
+if TYPE_CHECKING:
+    from envsnap.model import ChangeSet, Snapshot
+    from envsnap.refs import Reference, Resolver
+    from envsnap.store import Store
+
+
+@click.command(
+    "diff",
+    epilog="""\b
+Examples:
+  envsnap diff                        last good against the newest failure, or against now
+  envsnap diff latest~1 latest        the last two
+  envsnap diff @{yesterday}           yesterday's against now
+  envsnap diff good:packages now      only the packages
+  envsnap diff theirs.toml mine.toml  two files
+""",
+)
+@click.argument("before", required=False, shell_complete=complete_reference)
+@click.argument("after", required=False, shell_complete=complete_reference)
+@click.option("-s", "--section", "sections", multiple=True, metavar="SECTION", help="Only this section (repeatable)")
+@click.option("-a", "--all", "show_all", is_flag=True, help="Also what is volatile or within its tolerance")
+@click.option("--json", "as_json", is_flag=True, help="Print the versioned JSON document")
+@click.option("--exit-code", is_flag=True, help="Exit with 1 where anything differs")
+@click.option("--python", metavar="PATH", help="The interpreter to look at for `now`")
+@store_option
+@click.pass_obj
+def command(
+    state: State,
+    before: str | None,
+    after: str | None,
+    sections: tuple[str, ...],
+    show_all: bool,
+    as_json: bool,
+    exit_code: bool,
+    python: str | None,
+    store_here: str | None,
+) -> int:
+    """Say what differs between BEFORE and AFTER (by default: the last good one and now)."""
+    store = open_store(state, store_here)
+    resolve = resolver(store)
+    first, second = choose(state, resolve, before, after)
+    changes = compare(state, store, resolve, first, second, python, sections)
+    if as_json:
+        from envsnap.render.json_text import diff_document, to_json
+
+        print_data(to_json(diff_document(changes, show_all=show_all)))
+    else:
+        from envsnap.cli.commits import commit_notes
+        from envsnap.render.diff_text import diff_lines
+
+        narrowed = ", ".join(narrowed_to(first, second, sections))
+        print_lines(state, diff_lines(changes, show_all=show_all, notes=commit_notes(changes), section=narrowed))
+    return EXIT_DIFFERENT if exit_code and changes else EXIT_OK
+
+
+def choose(state: State, resolve: Resolver, before: str | None, after: str | None) -> tuple[Reference, Reference]:
+    """The pair to compare; with no reference given, the pair that an incident asks for, and it is said which."""
+    if before is not None:
+        return reference(before), reference(after if after is not None else "now")
+    good = next(iter(resolve.with_status("good")), None)
+    if good is not None:
+        bad = next(iter(resolve.with_status("bad")), None)
+        if bad is not None and bad > good:
+            say(state, "comparing the last good snapshot with the newest failure")
+            return reference("good"), reference("bad")
+        say(state, "comparing the last good snapshot with this machine now")
+        return reference("good"), reference("now")
+    newest = [entry for entry, _ in zip(resolve.of_this_host(), range(2), strict=False)]
+    if len(newest) == 2:  # noqa: PLR2004 - a pair
+        say(state, "no snapshot is marked good (`envsnap mark good REF`): comparing the last two")
+        return reference("latest~1"), reference("latest")
+    if newest:
+        say(state, "there is one snapshot: comparing it with this machine now")
+        return reference("latest"), reference("now")
+    raise BadReferenceError(
+        f"there is no snapshot of this host in `{resolve.store.path}`", "`envsnap take` makes the first one"
+    )
+
+
+def narrowed_to(first: Reference, second: Reference, sections: tuple[str, ...]) -> tuple[str, ...]:
+    """The sections that the user asked for, by option or by reference."""
+    return tuple(dict.fromkeys(name for name in (*sections, first.section, second.section) if name))
+
+
+def compare(
+    state: State,
+    store: Store,
+    resolve: Resolver,
+    first: Reference,
+    second: Reference,
+    python: str | None,
+    sections: tuple[str, ...],
+) -> ChangeSet:
+    """The ChangeSet of two references, narrowed to the sections asked for."""
+    from envsnap import comparison
+    from envsnap.cli.live import capture_now
+
+    wanted = narrowed_to(first, second, sections)
+    _check_sections(wanted)
+    if not first.is_now and not second.is_now and not wanted:
+        return _compare_stored(resolve, first, second)
+    loaded: list[Snapshot | None] = [None if side.is_now else resolve.load(side) for side in (first, second)]
+    before, after = loaded
+    if before is None:
+        before = capture_now(state, store, python, after)
+    if after is None:
+        after = capture_now(state, store, python, before)
+    changes = comparison.compare(before, after)
+    return comparison.narrow(changes, wanted) if wanted else changes
+
+
+def _compare_stored(resolve: Resolver, first: Reference, second: Reference) -> ChangeSet:
+    from envsnap import comparison
+    from envsnap.pairs import load_pair
+
+    paths = [side.text if side.is_file else resolve.find(side) for side in (first, second)]
+    return comparison.compare(*load_pair(*paths))
+
+
+def _check_sections(wanted: tuple[str, ...]) -> None:
+    from envsnap.sections import SECTION_ORDER
+
+    for name in wanted:
+        if name.partition(".")[0] not in SECTION_ORDER:
+            raise click.BadParameter(f"there is no section `{name}`; there are {', '.join(SECTION_ORDER)}")

@@ -1,0 +1,194 @@
+"""`envsnap log`: the history, identical environments folded, with what changed in between."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from envsnap.cli.app import State
+from envsnap.cli.common import open_store, print_data, print_lines, store_option, this_host, utc_now
+from envsnap.errors import BadReferenceError, UnreadableSnapshotError
+from envsnap.heads import Head, read_head
+
+if TYPE_CHECKING:
+    from envsnap.history import Run
+    from envsnap.model import ChangeSet
+    from envsnap.render.lines import Line
+    from envsnap.store import Store
+
+_GLYPHS = {"good": ("✓", "good"), "bad": ("✗", "bad"), "": ("·", "quiet")}
+
+
+@click.command(
+    "log",
+    epilog="""\b
+Examples:
+  envsnap log -n 10
+  envsnap log --path packages.torch      when did this fact change
+  envsnap log --host node-07 --tag prod
+""",
+)
+@click.option("-n", "--count", type=click.IntRange(min=1), default=20, show_default=True, help="How many snapshots")
+@click.option("--host", help="Of another host; `all` for every host")
+@click.option("--tag", help="Only those with this tag")
+@click.option("--path", "fact_path", metavar="FACT", help="The values of one fact over time")
+@click.option("--oneline", is_flag=True, help="Do not say what changed in between")
+@click.option("--json", "as_json", is_flag=True, help="Print the versioned JSON document")
+@store_option
+@click.pass_obj
+def command(
+    state: State,
+    count: int,
+    host: str | None,
+    tag: str | None,
+    fact_path: str | None,
+    oneline: bool,
+    as_json: bool,
+    store_here: str | None,
+) -> None:
+    """List the history of this host, newest first."""
+    store = open_store(state, store_here)
+    heads = list(islice(chosen_heads(store, host or this_host(), tag), count))
+    if not heads:
+        raise BadReferenceError(
+            f"no such snapshot in `{store.path}`", "`envsnap take` makes one; `--host all` shows every host"
+        )
+    if fact_path:
+        _print_spans(state, heads, fact_path, as_json)
+        return
+    from envsnap.history import runs
+
+    folded = list(runs(heads))
+    if as_json:
+        from envsnap.render.json_text import to_json
+
+        print_data(to_json({"schema": "envsnap.log/1", "snapshots": [_head_object(head) for head in heads]}))
+        return
+    print_lines(state, log_lines(folded, with_changes=not oneline))
+
+
+def chosen_heads(store: Store, host: str, tag: str | None) -> Any:
+    """The heads of the snapshots asked for, newest first; files that are no snapshots are passed over."""
+    for entry in store.entries():
+        if host not in ("all", entry.host):
+            continue
+        try:
+            head = read_head(entry.path)
+        except UnreadableSnapshotError:
+            continue
+        if tag is None or tag in head.meta.get("tags", []):
+            yield head
+
+
+def log_lines(folded: list[Run], *, with_changes: bool) -> list[Line]:
+    """One line a run of identical environments, and between two runs what changed."""
+    lines: list[Line] = []
+    for place, run in enumerate(folded):
+        lines.append(_run_line(run))
+        if with_changes and place + 1 < len(folded):
+            lines += _between(folded[place + 1].newest, run.oldest)
+    return lines
+
+
+def _run_line(run: Run) -> Line:
+    from envsnap.render.lines import safe
+    from envsnap.render.values import ago, when
+
+    head = run.newest
+    glyph, style = _GLYPHS.get(head.status, _GLYPHS[""])
+    line: Line = [(glyph, style), (" ", ""), (head.short, "strong"), (f"  {when(head.taken_at)}", "")]
+    line.append((f"  {safe(str(head.meta.get('host', '')))}", "quiet"))
+    tags = " ".join(head.meta.get("tags", []))
+    if tags:
+        line.append((f"  {safe(tags)}", "strong"))
+    line.append((f"  {_verdict(head)}" if head.outcome else "", style))
+    if head.meta.get("note"):
+        line.append((f"  {safe(str(head.meta['note']))}", ""))
+    if len(run.heads) > 1:
+        since = when(run.oldest.taken_at)
+        line.append((f"  ({len(run.heads)} identical since {since})", "quiet"))
+    line.append((f"  {ago(head.taken_at, utc_now())}", "quiet"))
+    return line
+
+
+def _verdict(head: Head) -> str:
+    from envsnap.render.lines import safe
+
+    words = [head.status]
+    if "exit_code" in head.outcome:
+        words.append(f"exit {head.outcome['exit_code']}")
+    symptom = head.outcome.get("symptom") or []
+    if symptom:
+        words.append(safe(str(symptom[0]))[:80])
+    return "  ".join(word for word in words if word)
+
+
+def _between(before: Head, after: Head) -> list[Line]:
+    from envsnap.render.diff_text import one_line
+
+    changes = compare_heads(before, after)
+    if changes is None:
+        return [[("│ ", "quiet"), ("cannot be compared", "quiet")]]
+    if not changes.changes:
+        return []
+    return [[("│ ", "quiet"), (one_line(changes.changes), "")]]
+
+
+def compare_heads(before: Head, after: Head) -> ChangeSet | None:
+    """What changed between two stored snapshots; None where one of them cannot be read."""
+    from envsnap.comparison import compare
+    from envsnap.pairs import load_pair
+
+    try:
+        return compare(*load_pair(before.path, after.path))
+    except UnreadableSnapshotError:
+        return None
+
+
+def _print_spans(state: State, heads: list[Head], fact_path: str, as_json: bool) -> None:
+    from envsnap.history import spans
+    from envsnap.paths import split_path
+    from envsnap.refs import load_file
+    from envsnap.render.json_text import to_json
+    from envsnap.render.lines import table
+    from envsnap.render.values import value_text, when
+
+    found = list(spans(heads, split_path(fact_path), lambda head: load_file(head.path)))
+    if as_json:
+        rows = [
+            {
+                "value": span.value,
+                "known": span.known,
+                "from": _head_object(span.oldest),
+                "to": _head_object(span.newest),
+            }
+            for span in found
+        ]
+        print_data(to_json({"schema": "envsnap.log-path/1", "path": fact_path, "spans": rows}))
+        return
+    if all(span.value is None and span.known for span in found):
+        raise BadReferenceError(f"no snapshot has the fact `{fact_path}`", "`envsnap show` lists the facts of one")
+    lines = []
+    for place, span in enumerate(found):
+        value = "unknown" if not span.known else "absent" if span.value is None else value_text(span.value)
+        newest = "now" if place == 0 else when(span.newest.taken_at)
+        text = f"from {when(span.oldest.taken_at)} ({span.oldest.short}) to {newest} ({span.newest.short})"
+        lines.append([(value, "strong"), (text, "")])
+    print_lines(state, table(lines, indent=0))
+
+
+def _head_object(head: Head) -> dict[str, Any]:
+    return {
+        "id": head.id,
+        "host": head.meta.get("host", ""),
+        "taken_at": head.taken_at,
+        "tags": head.meta.get("tags", []),
+        "note": head.meta.get("note", ""),
+        "trigger": head.meta.get("trigger", ""),
+        "target": head.meta.get("target", ""),
+        "fingerprint": head.meta.get("fingerprint", ""),
+        "outcome": head.outcome,
+        "file": head.path,
+    }

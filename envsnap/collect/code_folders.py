@@ -1,0 +1,58 @@
+"""From which directories outside its installation an interpreter takes code: editable installs, PYTHONPATH, `.pth`."""
+
+from __future__ import annotations
+
+from envsnap.collect.distributions import Distribution, normalise, search_folders
+from envsnap.collect.install_origin import read_origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from envsnap.host import Host
+    from envsnap.interpreter import Interpreter
+
+
+def find_editables(host: Host, interpreter: Interpreter) -> dict[str, str]:
+    """The source directory of each editable install, by normalised distribution name.
+
+    Sources of truth: `direct_url.json` in site-packages (PEP 610), and for setuptools' `develop` the metadata that lies
+    in the sources themselves. Versions are not read. Raises OSError where a site-packages may not be listed.
+    """
+    editables: dict[str, str] = {}
+    outside = set(folders_outside(host, interpreter))
+    for folder in search_folders(host, interpreter):
+        for name in _names(host, folder, must_list=folder in interpreter.site_packages):
+            if name.endswith(".dist-info"):
+                location = _editable_location(host, folder, name)
+            elif name.endswith(".egg-info") and folder in outside:
+                location = folder
+            else:
+                continue
+            if location is not None:
+                editables.setdefault(normalise(name.rpartition(".")[0].partition("-")[0]), location)
+    return editables
+
+
+def folders_outside(host: Host, interpreter: Interpreter) -> list[str]:
+    """The directories on the interpreter's path that lie neither in its installation nor in a site-packages."""
+    installed = [f"{folder.rstrip('/')}/" for folder in (*interpreter.site_packages, interpreter.user_site)]
+    # Not the whole prefix: with /usr or /usr/local as prefix, sources may lie in /usr/src or /usr/local/src.
+    installed += [f"{prefix}/lib" for prefix in (interpreter.prefix, interpreter.base_prefix)]
+    return [
+        folder
+        for folder in search_folders(host, interpreter)
+        if not f"{folder}/".startswith(tuple(installed)) and host.is_dir(folder)
+    ]
+
+
+def _names(host: Host, folder: str, *, must_list: bool) -> list[str]:
+    try:
+        return host.listdir(folder)
+    except OSError:
+        if must_list:
+            raise
+        return []
+
+
+def _editable_location(host: Host, folder: str, metadata: str) -> str | None:
+    origin = read_origin(host, Distribution("", "", folder, metadata, frozenset()))
+    return origin.get("location") if origin is not None and origin["kind"] == "editable" else None

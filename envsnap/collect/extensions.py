@@ -1,0 +1,97 @@
+"""Third parties' collectors: entry points of the group `envsnap.collectors` in envsnap's own environment.
+
+They are looked for and run in a child of their own: an extension that cannot be imported, hangs or crashes costs its
+own section. The child tells the parent what it declares; the parent never imports foreign code for a capture.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from envsnap.collect.declare import Collector
+from envsnap.facts import FactSpec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+GROUP = "envsnap.collectors"
+PROCESS = "extensions"
+"""The name under which the child that looks for extensions runs."""
+
+
+def find_extensions() -> Iterator[tuple[str, Collector | Exception]]:
+    """Every registered collector by the name of its entry point, or what kept it from being loaded."""
+    for folder in _distributions_with_group():
+        from pathlib import Path
+
+        from importlib_metadata import PathDistribution
+
+        for entry_point in PathDistribution(Path(folder)).entry_points.select(group=GROUP):
+            try:
+                found = entry_point.load()
+                if not isinstance(found, Collector):
+                    raise TypeError(f"{entry_point.value} is no collector")
+                yield entry_point.name, found
+            except Exception as error:  # noqa: BLE001 - foreign code may raise anything
+                yield entry_point.name, error
+
+
+def _distributions_with_group() -> Iterator[str]:
+    """The metadata directories whose entry points name our group: a scan of bytes, nothing is parsed or imported."""
+    seen = set()
+    for entry in sys.path:
+        try:
+            names = os.listdir(entry or ".")
+        except OSError:
+            continue
+        for name in names:
+            if not name.endswith((".dist-info", ".egg-info")):
+                continue
+            folder = os.path.join(entry or ".", name)
+            try:
+                with open(os.path.join(folder, "entry_points.txt"), "rb") as file:
+                    data = file.read(1 << 20)
+            except OSError:
+                continue
+            if GROUP.encode() in data and folder not in seen:
+                seen.add(folder)
+                yield folder
+
+
+def extension_facts() -> list[FactSpec]:
+    """The declarations of all extensions that can be loaded; for comparing snapshots that hold their sections."""
+    return [spec for _, found in find_extensions() if isinstance(found, Collector) for spec in found.facts]
+
+
+def declaration(found: Collector) -> dict[str, Any]:
+    """A collector's declaration in a form that crosses the pipe."""
+    return {
+        "section": found.section,
+        "sections": list(found.sections),
+        "deadline": found.deadline,
+        "facts": [
+            [spec.path, spec.kind, spec.type, spec.doc, spec.tolerance, spec.relative, spec.weight, spec.secret]
+            for spec in found.facts
+        ],
+    }
+
+
+def from_declaration(data: dict[str, Any]) -> Collector:
+    """The parent's view of an extension: all but the function. Raises ValueError or TypeError on nonsense."""
+    specs = tuple(
+        FactSpec(path, kind, type_, doc, tolerance=tolerance, relative=relative, weight=weight, secret=secret)
+        for path, kind, type_, doc, tolerance, relative, weight, secret in data["facts"]
+    )
+    return Collector(not_here, str(data["section"]), tuple(data["sections"]), float(data["deadline"]), specs, {})
+
+
+def not_here(host: object) -> dict[str, Any]:
+    """Stands for the function of a collector that only its child can run."""
+    raise RuntimeError(f"an extension runs in a child, not here: {host}")
+
+
+PLACEHOLDER = Collector(not_here, PROCESS, (), 2.0, (), {})
+"""Stands for the search itself: it fills no section."""

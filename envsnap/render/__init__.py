@@ -1,0 +1,1 @@
+"""Model objects to text, markdown and JSON. Nothing here reads or writes files."""

@@ -1,0 +1,70 @@
+"""Lines of styled text: what every human rendering is made of, before it is known whether colours are wanted.
+
+A line is a list of (text, style) pieces; a style is a name from `STYLES`. Meaning never lies in colour alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+Piece = tuple[str, str]
+Line = list[Piece]
+
+STYLES = {
+    "": "",
+    "heading": "bold",
+    "cause": "bold red",
+    "suspect": "yellow",
+    "good": "green",
+    "bad": "red",
+    "added": "green",
+    "removed": "red",
+    "quiet": "dim",
+    "strong": "bold",
+}
+"""Names of styles and what they look like, in rich's words."""
+
+
+def plain(lines: Iterable[Line]) -> str:
+    """The lines as plain text, each with its line end."""
+    return "".join("".join(text for text, _ in line).rstrip() + "\n" for line in lines)
+
+
+def coloured(lines: Iterable[Line]) -> str:
+    """The lines with terminal colours, by rich."""
+    import io
+
+    from rich.console import Console
+    from rich.text import Text
+
+    buffer = io.StringIO()
+    console = Console(file=buffer, force_terminal=True, color_system="standard", width=10_000, highlight=False)
+    for line in lines:
+        console.print(Text.assemble(*((text, STYLES[style]) for text, style in line)), soft_wrap=True)
+    return buffer.getvalue()
+
+
+def safe(text: str) -> str:
+    """A text that cannot move the cursor or forge a line: control characters become escapes."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def table(rows: Sequence[Sequence[Piece]], indent: int = 2, gap: int = 2, widest: int = 44) -> list[Line]:
+    """Rows of pieces in aligned columns; a cell wider than `widest` does not push the others."""
+    columns = max((len(row) for row in rows), default=0)
+    widths = [
+        max((len(row[column][0]) for row in rows if len(row) > column and len(row[column][0]) <= widest), default=0)
+        for column in range(columns)
+    ]
+    lines: list[Line] = []
+    for row in rows:
+        line: Line = [(" " * indent, "")]
+        for place, (text, style) in enumerate(row):
+            last = place == len(row) - 1
+            line.append((text, style))
+            if not last:
+                line.append((" " * (max(widths[place] - len(text), 0) + gap), ""))
+        lines.append(line)
+    return lines

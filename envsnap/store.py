@@ -1,0 +1,203 @@
+"""The store: one immutable TOML file a snapshot, a folder a month, nothing else that could be lost.
+
+`2026-02/2026-02-26T195236Z_node-07_4be81d0.toml`: names sort by time, so that history is read from names and from
+the heads of a few files. A file is complete or not there: it is written beside its place and renamed. The key for
+redaction lies in the store, mode 0600, and is never committed (the store's own .gitignore names it).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+
+from envsnap.errors import StoreError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+KEY_FILE = ".key"
+MARKS_FILE = ".marks"
+_MONTH = re.compile(r"\d{4}-\d{2}$")
+_NAME = re.compile(r"(\d{4}-\d{2}-\d{2}T\d{6}Z)_(.+)_([0-9a-f]{4,12})\.toml$")
+_UNSAFE = re.compile(r"[^A-Za-z0-9.-]+")
+
+
+class Entry:
+    """One file of the store, known by its name alone: `taken` (`2026-02-26T195236Z`), `host` slug, `short` id."""
+
+    __slots__ = ("host", "path", "short", "taken")
+
+    def __init__(self, path: str, taken: str, host: str, short: str) -> None:
+        self.path = path
+        self.taken = taken
+        self.host = host
+        self.short = short
+
+    def __repr__(self) -> str:
+        return f"Entry({self.path!r})"
+
+
+class Store:
+    """A directory of snapshots. Creating the object touches nothing on the disk."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    def key(self) -> bytes:
+        """The key of the store's redaction hashes; made on first use.
+
+        Two takes that race agree on one key: it is linked into place, which fails where another was faster. A store
+        that cannot be written gives a key for this run alone: its hashes compare with nothing.
+        """
+        place = os.path.join(self.path, KEY_FILE)
+        with contextlib.suppress(OSError):
+            return self._read_key(place)
+        fresh = os.urandom(32)
+        temporary = os.path.join(self.path, f".key-{os.urandom(6).hex()}")
+        try:
+            self._prepare()
+            _write(temporary, fresh, 0o600)
+            with contextlib.suppress(FileExistsError):
+                os.link(temporary, place)
+        except OSError:
+            with contextlib.suppress(OSError):
+                return self._read_key(place)
+            return fresh
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        with contextlib.suppress(OSError):
+            return self._read_key(place)
+        return fresh
+
+    def _read_key(self, place: str) -> bytes:
+        with open(place, "rb") as file:
+            key = file.read(64)
+        if len(key) < 16:  # noqa: PLR2004 - a key cut short by a full disk is no key
+            raise OSError(5, "truncated key", place)
+        return key
+
+    def _prepare(self) -> None:
+        if os.path.isdir(self.path):
+            return
+        os.makedirs(self.path, mode=0o777, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            _write(os.path.join(self.path, ".gitignore"), b"/.key*\n/.marks\n*.tmp\n", 0o644)
+
+    def write(self, document: Mapping[str, Any], text: str) -> str:
+        """Store a snapshot's canonical text and return its path. Raises StoreError; then no file is left behind."""
+        meta = document["meta"]
+        taken = meta["taken_at"].strftime("%Y-%m-%dT%H%M%SZ")
+        host = _UNSAFE.sub("-", meta["host"])[:60].strip("-.") or "host"
+        folder = os.path.join(self.path, taken[:7])
+        path = os.path.join(folder, f"{taken}_{host}_{meta['id'][:7]}.toml")
+        try:
+            self._prepare()
+            os.makedirs(folder, exist_ok=True)
+            replace_file(path, text.encode())
+        except OSError as error:
+            raise StoreError(
+                f"cannot store the snapshot in `{self.path}`: {error.strerror}",
+                "`--store DIR` names another place, `--stdout` prints the snapshot instead",
+            ) from error
+        return path
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def entries(self) -> Iterator[Entry]:
+        """Every snapshot, newest first, from file names alone."""
+        for month in self.months():
+            yield from self._month_entries(month)
+
+    def months(self) -> list[str]:
+        """The folders of months, newest first."""
+        try:
+            names = os.listdir(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise StoreError(f"cannot read the store `{self.path}`: {error.strerror}") from error
+        return sorted((name for name in names if _MONTH.match(name)), reverse=True)
+
+    def _month_entries(self, month: str) -> Iterator[Entry]:
+        folder = os.path.join(self.path, month)
+        try:
+            names = sorted(os.listdir(folder), reverse=True)
+        except OSError:
+            return
+        found = [Entry(os.path.join(folder, name), *match.groups()) for name in names if (match := _NAME.match(name))]
+        place = 0
+        while place < len(found):
+            end = place + 1
+            while end < len(found) and found[end].taken == found[place].taken:
+                end += 1
+            # Names tell seconds; of two snapshots in one second the file written later is the newer one.
+            yield from found[place:end] if end == place + 1 else sorted(found[place:end], key=_written_at, reverse=True)
+            place = end
+
+    # -- marks: which snapshots have a verdict, so that `good` need not read every head ---------------------------
+
+    def note_mark(self, entry_path: str, status: str) -> None:
+        """Append a verdict to the derived list of marks; losing it only makes look-ups slower."""
+        relative = os.path.relpath(entry_path, self.path)
+        with contextlib.suppress(OSError):
+            descriptor = os.open(
+                os.path.join(self.path, MARKS_FILE), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666
+            )
+            with contextlib.closing(os.fdopen(descriptor, "ab", buffering=0)) as file:
+                file.write(f"{status} {relative}\n".encode())
+
+    def marks(self) -> dict[str, str] | None:
+        """The last verdict of each marked snapshot by absolute path; None where there is no list."""
+        try:
+            with open(os.path.join(self.path, MARKS_FILE), encoding="utf-8", errors="replace") as file:
+                lines = file.read().splitlines()
+        except OSError:
+            return None
+        verdicts = {}
+        for line in lines:
+            status, _, relative = line.partition(" ")
+            if relative:
+                verdicts[os.path.join(self.path, relative)] = status
+        return verdicts
+
+
+def _written_at(entry: Entry) -> int:
+    try:
+        return os.stat(entry.path).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def replace_file(path: str, data: bytes, *, keep_time: bool = False) -> None:
+    """Write a file so that it is complete or not there: beside its place, flushed to disk, then renamed.
+
+    `keep_time`: the file that is replaced gives its time of writing to the new one.
+    """
+    temporary = f"{path}.{os.urandom(4).hex()}.tmp"
+    try:
+        _write(temporary, data, 0o644)
+        if keep_time:
+            earlier = os.stat(path)
+            os.utime(temporary, ns=(earlier.st_atime_ns, earlier.st_mtime_ns))
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _write(path: str, data: bytes, mode: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
