@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import datetime
 import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -27,7 +28,8 @@ def serving_environment(folder: Path, distributions: int = 430) -> Path:
     (site,) = target.glob("lib/python3*/site-packages")
     ours = next(Path(entry) for entry in sys.path if entry.endswith("site-packages"))
     root = Path(__file__).parent.parent
-    (site / "dependencies.pth").write_text(f"{root}\n{ours}\n")
+    shutil.copytree(root / "envsnap", site / "envsnap", ignore=shutil.ignore_patterns("__pycache__"))
+    (site / "dependencies.pth").write_text(f"{ours}\n")
     present = len(list(ours.glob("*.dist-info")))
     for number in range(max(distributions - present, 0)):
         info = site / f"filler_{number:03d}-1.{number}.0.dist-info"

@@ -12,16 +12,16 @@ import time
 from envsnap._version import __version__
 from envsnap.collect import runner
 from envsnap.errors import CaptureIncompleteError
-from envsnap.facts import VOLATILE, leaves
+from envsnap.facts import leaves
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from envsnap.facts import FactTable
     from envsnap.host import Host
     from envsnap.model import Snapshot
+    from envsnap.paths import Path
 
 
 def begin(host: Host, skip: Sequence[str] = ()) -> runner.Capture:
@@ -39,20 +39,17 @@ def complete(
     timeout: float = runner.TIMEOUT,
 ) -> Snapshot:
     """Wait for the collectors (at most `timeout` seconds) and build the snapshot, redacted with the store's key."""
-    from envsnap.collect.registry import fact_table
     from envsnap.model import SCHEMA, Snapshot
     from envsnap.redact import Redactor
 
     collected = capture.finish(timeout)
-    table = fact_table()
-    table.add(collected.extra_facts)
     redactor = Redactor(key)
     sections = redactor.document(clean(collected.facts))
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "meta": {
             "id": os.urandom(6).hex(),
-            "fingerprint": fingerprint(sections, table),
+            "fingerprint": fingerprint(sections, collected.kinds),
             "taken_at": now(),
             "host": clean(host_name(capture.host)),
             "target": str(sections.get("python", {}).get("prefix", "")),
@@ -61,7 +58,7 @@ def complete(
             "note": redactor.text(note),
             "envsnap": __version__,
             "took_ms": 0,
-            "digests": digests(sections, table),
+            "digests": digests(sections, collected.kinds),
         },
         "collectors": {name: _result_table(result, redactor) for name, result in collected.results.items()},
         "missing": {path: redactor.text(clean(why.text)) for path, why in collected.missing.items()},
@@ -125,21 +122,15 @@ def clean(value: Any) -> Any:
     return value
 
 
-def fingerprint(sections: dict[str, Any], table: FactTable) -> str:
+def fingerprint(sections: dict[str, Any], kinds: Mapping[Path, str]) -> str:
     """A hash over all identity facts: equal means the same environment. The host's name is not among them."""
-    return "b2:" + _digest(
-        (path, value) for path, value in leaves(sections) if (spec := table.find(path)) and spec.kind == "I"
-    )
+    return "b2:" + _digest((path, value) for path, value in leaves(sections) if path not in kinds)
 
 
-def digests(sections: dict[str, Any], table: FactTable) -> dict[str, str]:
+def digests(sections: dict[str, Any], kinds: Mapping[Path, str]) -> dict[str, str]:
     """One digest a section over its compared facts; state that drifts within a tolerance stays outside."""
     return {
-        section: _digest(
-            (path, value)
-            for path, value in leaves(facts, (section,))
-            if (spec := table.find(path)) and spec.kind != VOLATILE and not (spec.tolerance or spec.relative)
-        )
+        section: _digest((path, value) for path, value in leaves(facts, (section,)) if kinds.get(path, "S") == "S")
         for section, facts in sections.items()
         if facts
     }

@@ -304,6 +304,13 @@ class TestRecordedMachines:
             host = Host(root=host.root, environ={"PATH": "/usr/bin"}, argv=["python3.12"])
             assert find_interpreter(host).version == "3.12.3"
 
+    def test_a_version_string_that_the_linker_merged_with_the_prefix(self, tmp_path):
+        host = recorded(tmp_path, "usr/bin/python3.12", "usr/lib/python3.12/os.py")
+        text = b"13.12.4\0 3.12.5x\0 /opt/py/3.12.3\0"
+        (tmp_path / "usr/bin/python3.12").write_bytes(b"\x7fELF" + text)
+        (tmp_path / "usr/bin/python3").symlink_to("python3.12")
+        assert find_interpreter(host).version == "3.12.3"
+
     def test_the_version_string_in_a_library(self, tmp_path):
         host = recorded(tmp_path, "usr/bin/python3.12", "usr/lib/python3.12/os.py")
         (tmp_path / "usr/lib/libpython3.12.so.1.0").write_bytes(b"\x7fELF..\x003.12.10\0..")

@@ -126,7 +126,9 @@ class TestPrograms:
         (machine.root / "app").mkdir()
         (machine.root / "app" / "__main__.py").write_text("")
         target = str(machine.root / "serve.pyz")
-        subprocess.run([str(BASE), "-m", "zipapp", "app", "-p", machine.python("b"), "-o", target], cwd=machine.root)
+        subprocess.run(
+            [str(BASE), "-m", "zipapp", "app", "-p", machine.python("b"), "-o", target], cwd=machine.root, check=True
+        )
         found = python_command(machine.host(), [target])
         assert (found.python, found.script_directory) == (machine.python("b"), target)
 
@@ -427,7 +429,12 @@ class TestPyenv:
             (pyenv.root / ".python-version").write_text(file)
         environment = pyenv.environ | environ | {"PYENV_ROOT": f"{pyenv.root}/pyenv"}
         said = subprocess.run(
-            [shutil.which("pyenv"), "which", "python"], env=environment, cwd=pyenv.root, capture_output=True, text=True
+            [shutil.which("pyenv"), "which", "python"],
+            env=environment,
+            cwd=pyenv.root,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert said.returncode == 0, said.stderr
         assert pyenv.of("python", **environ) == said.stdout.strip()

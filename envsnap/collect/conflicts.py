@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from envsnap.host import Host
 
 _RECORD_LIMIT = 16 << 20
-_EMPTY_FILE = b"sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU"
 _IMPORT_NAMES = {
     "deep-gemm": "deep_gemm",
     "flashinfer-python": "flashinfer",
@@ -32,9 +31,13 @@ _IMPORT_NAMES = {
     "sglang-kernel": "sgl_kernel",
     "tensorrt-llm": "tensorrt_llm",
 }
-_NOT_IMPORTABLE = (".dist-info", ".egg-info", ".data", ".libs", ".pth", "..", "__pycache__", "bin", "share", "etc")
-_COMMON_TOPS = frozenset(("tests", "test", "docs", "doc", "examples", "scripts", "benchmarks", "tools"))
-"""Directories that careless wheels put beside packages; nobody imports them."""
+_MODULES = (".py", ".so")
+_COMMON_TOPS = frozenset(
+    ("__pycache__", "benchmarks", "bin", "doc", "docs", "etc", "example.py", "examples", "scripts", "setup.py", "share",
+     "test", "tests", "tools")
+)  # fmt: skip
+"""What careless wheels put beside packages; nobody imports it."""
+_BESIDE_THE_NAMESPACE = frozenset(("nvidia-ml-py",))
 
 
 def find_conflicts(host: Host, distributions: Distributions, locations: Mapping[str, str]) -> dict[str, list[str]]:
@@ -48,8 +51,13 @@ def find_conflicts(host: Host, distributions: Distributions, locations: Mapping[
     for versions in _several_versions(installed):
         name = records.import_name(versions[0])
         conflicts.setdefault(name, set()).update(one.text for one in versions)
-    for top, owners in _shared_tops(host, records, distributions.first.values()).items():
-        for name, texts in _overwritten(host, records, top, owners).items():
+    for import_name, claims in _shared_names(host, records, distributions.first.values()).items():
+        tops = {top for top, _ in claims}
+        owners = [one for _, one in claims]
+        if len(tops) > 1:  # a package of one distribution hides a module of another
+            conflicts.setdefault(import_name, set()).update(one.text for one in owners)
+            continue
+        for name, texts in _overwritten(host, records, tops.pop(), owners).items():
             conflicts.setdefault(name, set()).update(texts)
     return {name: sorted(texts) for name, texts in conflicts.items()}
 
@@ -126,10 +134,9 @@ class _Records:
     def tops(self, distribution: Distribution) -> set[str]:
         """What a distribution has put into its folder, by its RECORD: packages and modules as they are imported."""
         found = set()
-        starts = {line.partition(b"/")[0] for line in self.read(distribution).split(b"\n")}
-        for start in starts:
-            name = start.partition(b",")[0].decode("utf-8", "backslashreplace")
-            if name and not name.endswith(_NOT_IMPORTABLE) and name not in _COMMON_TOPS:
+        for start in {line.partition(b"/")[0] for line in self.read(distribution).split(b"\n")}:
+            name, is_file, _ = start.decode("utf-8", "backslashreplace").partition(",")
+            if (name.endswith(_MODULES) if is_file else name.isidentifier()) and name not in _COMMON_TOPS:
                 found.add(name)
         return found
 
@@ -137,24 +144,28 @@ class _Records:
         """The name by which a distribution is imported: its own if it lies there, else the first in its RECORD."""
         own = _own_name(distribution)
         tops = set() if own else self.tops(distribution)
-        name = own or min(tops, default=distribution.name.replace("-", "_"))
+        name = own or min(tops, key=lambda top: (top[0] == "_", top), default=distribution.name.replace("-", "_"))
         return name.partition(".")[0]
 
 
 def _own_name(distribution: Distribution) -> str | None:
-    """The package or module beside a distribution's metadata that is called like it."""
-    name = distribution.name.replace("-", "_")
+    """The package or module beside a distribution's metadata that is called like it, or is known to be its own."""
+    if distribution.name in _BESIDE_THE_NAMESPACE:
+        return None
+    name = _IMPORT_NAMES.get(distribution.name) or distribution.name.replace("-", "_")
     return next((own for own in (name, f"{name}.py") if own in distribution.names), None)
 
 
-def _shared_tops(host: Host, records: _Records, distributions: Iterable[Distribution]) -> dict[str, list[Distribution]]:
-    """The packages and modules that more than one distribution seems to own."""
-    owners: dict[str, list[Distribution]] = {}
+def _shared_names(
+    host: Host, records: _Records, distributions: Iterable[Distribution]
+) -> dict[str, list[tuple[str, Distribution]]]:
+    """Import names that more than one distribution seems to own: the file or directory of each, and the owner."""
+    claims: dict[str, list[tuple[str, Distribution]]] = {}
     families: dict[str, list[Distribution]] = {}
     for distribution in distributions:
         own = _own_name(distribution)
         if own:
-            owners.setdefault(own, []).append(distribution)
+            claims.setdefault(own.partition(".")[0], []).append((own, distribution))
         else:
             families.setdefault(_without_cuda(distribution.name), []).append(distribution)
     is_namespace: dict[tuple[str, str], bool] = {}
@@ -163,15 +174,15 @@ def _shared_tops(host: Host, records: _Records, distributions: Iterable[Distribu
         if len(family) > 1 or not _is_member(host, family[0], is_namespace):
             for distribution in family:
                 for top in records.tops(distribution):
-                    owners.setdefault(top, []).append(distribution)
-    return {top: found for top, found in owners.items() if len(found) > 1}
+                    claims.setdefault(top.partition(".")[0], []).append((top, distribution))
+    return {name: found for name, found in claims.items() if len({one.name for _, one in found}) > 1}
 
 
 def _is_member(host: Host, distribution: Distribution, known: dict[tuple[str, str], bool]) -> bool:
     """Whether a distribution belongs to a namespace package that its name begins with: google-auth, nvidia-nvtx."""
     top = distribution.name.partition("-")[0]
     if top == "nvidia":  # whose older wheels each bring an empty __init__.py
-        return True
+        return distribution.name not in _BESIDE_THE_NAMESPACE
     key = (distribution.folder, top)
     if key not in known:
         known[key] = top in distribution.names and not host.is_file(f"{distribution.folder}/{top}/__init__.py")
@@ -186,10 +197,8 @@ def _without_cuda(name: str) -> str:
 
 def _overwritten(host: Host, records: _Records, top: str, owners: list[Distribution]) -> dict[str, set[str]]:
     """By import name, the distributions that list the same file below a top-level name with different contents."""
-    is_file = top.endswith((".py", ".so"))
+    is_file = top.endswith(_MODULES)
     start = top.encode() + (b"," if is_file else b"/")
-    if not is_file and _is_split_on_purpose(records, top, owners):
-        return {}
     seen: dict[bytes, tuple[bytes, Distribution]] = {}
     found: dict[str, set[str]] = {}
     for distribution in owners:
@@ -202,17 +211,6 @@ def _overwritten(host: Host, records: _Records, top: str, owners: list[Distribut
                 name = _import_name(host, distribution.folder, path.decode("utf-8", "backslashreplace"))
                 found.setdefault(name, set()).update((first[1].text, distribution.text))
     return found
-
-
-def _is_split_on_purpose(records: _Records, top: str, owners: list[Distribution]) -> bool:
-    """Whether all owners have the same `__init__.py`: one package in several wheels of one release."""
-    start = f"\n{top}/__init__.py,".encode()
-    lines = set()
-    for distribution in owners:
-        _, listed, rest = (b"\n" + records.read(distribution)).partition(start)
-        lines.add(rest.partition(b"\n")[0] if listed else b"")
-    line = lines.pop()
-    return not lines and bool(line) and not line.startswith(_EMPTY_FILE)
 
 
 def _import_name(host: Host, folder: str, path: str) -> str:

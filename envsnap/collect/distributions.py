@@ -115,9 +115,10 @@ def _in_folder(host: Host, folder: str) -> Iterator[Distribution]:
 def _read(host: Host, folder: str, metadata: str, file: str, names: frozenset[str]) -> Iterator[Distribution]:
     path = f"{folder}/{metadata}/{file}" if file else f"{folder}/{metadata}"
     head = read_head(host, path)
-    name, version = _field(head, b"\nName:"), _field(head, b"\nVersion:")
+    is_cut = len(head) == HEAD_LIMIT
+    name, version = _field(head, b"\nName:", is_cut), _field(head, b"\nVersion:", is_cut)
     if not (name and version):
-        if len(head) == HEAD_LIMIT and b"\n\n" not in head:
+        if is_cut and b"\n\n" not in head:
             head = read_head(host, path, METADATA_LIMIT).partition(b"\n\n")[0]
             name, version = _field(head, b"\nName:"), _field(head, b"\nVersion:")
         in_directory = _from_directory(os.path.basename(folder) if metadata == "EGG-INFO" else metadata)
@@ -126,14 +127,14 @@ def _read(host: Host, folder: str, metadata: str, file: str, names: frozenset[st
         yield Distribution(normalise(name), version, folder, metadata, names)
 
 
-def _field(head: bytes, field: bytes) -> str:
-    """The value of a field of the header; empty where it is not there."""
+def _field(head: bytes, field: bytes, is_cut: bool = False) -> str:
+    """The value of a field of the header; empty where it is not there, or cut off with the head."""
     start = head.find(field)
     if start < 0:
         return ""
     start += len(field)
     end = head.find(b"\n", start)
-    if end < 0 and len(head) == HEAD_LIMIT:
+    if end < 0 and is_cut:
         return ""
     value = head[start:] if end < 0 else head[start:end]
     return value.strip().decode("utf-8", "backslashreplace")

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 GROUP = "envsnap.collectors"
 PROCESS = "extensions"
 """The name under which the child that looks for extensions runs."""
+DEADLINE = 2.0
+"""Seconds that looking for extensions may take."""
 
 
 def find_extensions() -> Iterator[tuple[str, Collector | Exception]]:
@@ -91,7 +93,3 @@ def from_declaration(data: dict[str, Any]) -> Collector:
 def not_here(host: object) -> dict[str, Any]:
     """Stands for the function of a collector that only its child can run."""
     raise RuntimeError(f"an extension runs in a child, not here: {host}")
-
-
-PLACEHOLDER = Collector(not_here, PROCESS, (), 2.0, (), {})
-"""Stands for the search itself: it fills no section."""

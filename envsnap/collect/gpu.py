@@ -55,8 +55,8 @@ def collect_gpu(host: Host) -> Iterator[Facts]:
     """Ask files, then NVML if the kernel module is loaded."""
     addresses = gpu_files.pci_gpus(host)
     yield {"gpus": {"pci_count": len(addresses)}}
-    if False:
-        yield _without_module(host, has_gpus=bool(addresses))
+    if not gpu_files.module_is_loaded(host):
+        yield _without_module(has_gpus=bool(addresses))
         return
     survey = Survey(host, gpu_files.driver_rows(host))
     yield from survey.tell_rows(with_uuid=True)
@@ -72,16 +72,12 @@ def collect_gpu(host: Host) -> Iterator[Facts]:
         nvml.close()
 
 
-def _without_module(host: Host, *, has_gpus: bool) -> Facts:
+def _without_module(*, has_gpus: bool) -> Facts:
     """No kernel module: of a machine without GPUs all is known, of one with GPUs little."""
-    driver = {
-        "status": "not-loaded",
-        "userspace_version": gpu_files.library_version(host, "libcuda.so.1"),
-        "nvml_version": gpu_files.library_version(host, "libnvidia-ml.so.1"),
-    }
     if not has_gpus:
-        return {"driver": driver, "gpus": {"count": 0, "visible": [], "visible_count": 0}}
-    return {"driver": {**driver, "cuda_version": _NOT_LOADED}, "gpu": _NOT_LOADED, **unknown(_NOT_LOADED)}
+        return {"driver": {"status": "not-loaded"}, "gpus": {"count": 0, "visible": [], "visible_count": 0}}
+    driver = {"status": "not-loaded", "cuda_version": _NOT_LOADED}
+    return {"driver": driver, "gpu": _NOT_LOADED, **unknown(_NOT_LOADED)}
 
 
 def _without_nvml(host: Host, error: NvmlRefusedError) -> Facts:
@@ -97,7 +93,6 @@ def _without_nvml(host: Host, error: NvmlRefusedError) -> Facts:
         "status": status or why,
         "cuda_version": why,
         "nvml_version": nvml_version(version_of_loaded_library(), host),
-        "userspace_version": gpu_files.library_version(host, "libcuda.so.1"),
     }
     return {"driver": driver, "gpu": why, **unknown(why)}
 

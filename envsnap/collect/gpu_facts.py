@@ -338,13 +338,6 @@ _DRIVER = [
         weight=7,
     ),
     FactSpec(
-        "driver.userspace_version",
-        IDENTITY,
-        "version",
-        "The libcuda that programs get, from the file behind libcuda.so.1",
-        weight=8,
-    ),
-    FactSpec(
         "driver.nvml_version",
         IDENTITY,
         "version",

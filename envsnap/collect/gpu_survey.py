@@ -34,9 +34,13 @@ def unknown(why: Missing) -> Facts:
 
 
 def nvml_version(told: str | Missing | None, host: Host) -> str | None:
-    """The version of libnvidia-ml, numbered as drivers are; NVML itself writes CUDA's major number before it."""
-    if not isinstance(told, str):
-        return gpu_files.library_version(host, "libnvidia-ml.so.1")
+    """The version of libnvidia-ml by its own words, numbered as drivers are: NVML writes CUDA's major before it.
+
+    Only where the file's name does not say it, as on WSL: the collector of the driver reads that, and for a process
+    in a container another library counts than the one that is asked here.
+    """
+    if not isinstance(told, str) or host.pid is not None or gpu_files.library_version(host, "libnvidia-ml.so.1"):
+        return None
     first, _, rest = told.partition(".")
     return rest if len(first) < len("470") and "." in rest else told
 
@@ -91,8 +95,7 @@ class Survey:
         yield from self._topology()
         yield from self._each(self._describe_processes)
         yield from self._xids()
-        version = gpu_files.library_version(self._host, "libcuda.so.1")
-        yield {"driver": {"status": "ok", "userspace_version": version}}
+        yield {"driver": {"status": "ok"}}
         if time.monotonic() - began < PATIENCE:
             yield from self._each(lambda known: gpu_queries.present(known.gpu))
 

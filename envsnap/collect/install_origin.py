@@ -23,8 +23,14 @@ _QUERY = r"\?[^#]*"
 _BUILD_DIRECTORIES = ("/feedstock_root/", "/croot/", "/conda-bld/", "/opt/conda/conda-bld/", "/build_artifacts/")
 
 
-def read_origin(host: Host, distribution: Distribution) -> dict[str, str] | Missing | None:
-    """`kind`, `location`, `url`, `commit` of an install; None for one from an index, Missing if it is unreadable.
+def read_origin(host: Host, distribution: Distribution) -> dict[str, str] | None:
+    """`kind`, `location`, `url`, `commit` of an install; None for one from an index or that cannot be known."""
+    origin = origin_or_missing(host, distribution)
+    return origin if isinstance(origin, dict) else None
+
+
+def origin_or_missing(host: Host, distribution: Distribution) -> dict[str, str] | Missing | None:
+    """`kind`, `location`, `url`, `commit` of an install; None for one from an index, Missing where it is unreadable.
 
     `kind`: editable, vcs, archive, or file for a directory or wheel on this machine.
     """

@@ -53,11 +53,11 @@ def _versions(found: Distributions) -> dict[str, str | Missing]:
 def _origins(
     host: Host, interpreter: Interpreter, found: Distributions, path: SearchedPath
 ) -> dict[str, dict[str, str] | Missing]:
-    from envsnap.collect.install_origin import read_origin, source_tree_origin
+    from envsnap.collect.install_origin import origin_or_missing, source_tree_origin
 
     origins: dict[str, dict[str, str] | Missing] = {}
     for name, distribution in found.first.items():
-        origin = read_origin(host, distribution)
+        origin = origin_or_missing(host, distribution)
         if origin is None and _lies_in_its_sources(distribution, interpreter):
             origin = source_tree_origin(distribution)
         if origin is not None:

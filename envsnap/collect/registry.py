@@ -18,13 +18,10 @@ if TYPE_CHECKING:
 PROCESSES: tuple[tuple[str, ...], ...] = (
     ("gpu",),
     ("source",),
-    ("packages",),
-    ("libraries",),
+    ("packages", "python", "torch", "native"),
     ("integrity",),
-    ("python", "torch", "native"),
-    ("caches", "config", "limits"),
-    ("launch", "env", "cuda", "driver", "system", "container", "network"),
-    ("extensions",),
+    ("libraries",),
+    ("launch", "env", "cuda", "driver", "system", "container", "network", "limits", "config", "caches", "extensions"),
 )
 """The collectors' modules, one row a process. Alone stands what can block or crash or takes long (git; paths that
 may lie on a network mount); the plain readers share the last one."""

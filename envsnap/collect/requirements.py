@@ -50,9 +50,9 @@ def read_requirements(host: Host, distribution: Distribution, environment: dict[
 
     What it needs in any version is left out. `environment`: the variables of markers.
     """
-    requirements = [_Requirement(line) for line in _declared(host, distribution)]
-    extras = {""}
     main = _MAIN_EXTRA.get(distribution.name)
+    requirements = [_Requirement(line) for line in _declared(host, distribution) if main or not _is_optional(line)]
+    extras = {""}
     if main and not any(one.name == _MAIN_REQUIREMENT and not one.marker for one in requirements):
         extras |= _closed({main}, requirements, distribution.name, environment)
     found: dict[str, str] = {}
@@ -64,6 +64,12 @@ def read_requirements(host: Host, distribution: Distribution, environment: dict[
             elif requirement.specifier not in known.split(","):
                 found[requirement.name] = _ordered(f"{known},{requirement.specifier}")
     return found
+
+
+def _is_optional(line: str) -> bool:
+    """Whether a line only counts for an extra, as most lines of large packages do; the rest is left to its marker."""
+    _, _, marker = line.partition("; ")
+    return marker.startswith("extra ==") and " or " not in marker
 
 
 def _declared(host: Host, distribution: Distribution) -> Iterable[str]:
@@ -106,8 +112,6 @@ def _applies(requirement: _Requirement, environment: dict[str, str], extras: set
     marker = requirement.marker
     if not marker:
         return True
-    if extras == {""} and marker.startswith("extra ==") and " or " not in marker:
-        return False
     from envsnap.collect.markers import holds
 
     if "extra" not in marker:

@@ -80,19 +80,23 @@ def _from_path(host: Host, layout: Layout) -> str | None:  # noqa: ARG001 - one 
 
 def _from_binary(host: Host, layout: Layout) -> str | None:
     """The version string in the program itself or in its libpython."""
-    release = layout.release.rstrip("t")
-    pattern = re.compile(rb"\0(" + re.escape(release).encode() + rb"\.\d+(?:(?:a|b|rc)\d+)?\+?)\0")
     names = [f"{layout.base_prefix}/lib/lib{layout.module_directory}.so.1.0"]
     if layout.library != "lib":
         names.insert(0, f"{layout.base_prefix}/{layout.library}/lib{layout.module_directory}.so.1.0")
     for path in (layout.executable, *names):
-        found = _search(host, path, pattern, f"\0{release}.".encode())
+        found = _search(host, path, layout.release.rstrip("t"))
         if found:
             return found
     return None
 
 
-def _search(host: Host, path: str, pattern: re.Pattern[bytes], start: bytes) -> str | None:
+def _search(host: Host, path: str, release: str) -> str | None:
+    """The first constant of a binary file that ends in a version of the release.
+
+    Where the prefix ends in the version as well (`/opt/versions/3.11.7`), linkers keep the two as one string.
+    """
+    start = f"{release}.".encode()
+    pattern = re.compile(re.escape(start) + rb"\d+(?:(?:a|b|rc)\d+)?\+?(?=\0)")
     try:
         descriptor = os.open(host.path(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
@@ -102,11 +106,13 @@ def _search(host: Host, path: str, pattern: re.Pattern[bytes], start: bytes) -> 
         for offset in range(0, _BINARY_LIMIT, _CHUNK):
             chunk = os.pread(descriptor, _CHUNK, offset)
             buffer = kept + chunk
-            # A plain find first: the pattern matcher takes ten times as long to get through a megabyte.
-            position = buffer.find(start)
-            found = pattern.search(buffer, position) if position >= 0 else None
-            if found:
-                return found.group(1).decode()
+            # A plain find: the pattern matcher takes ten times as long to get through a megabyte.
+            position = buffer.find(start, 1)
+            while position >= 0:
+                found = pattern.match(buffer, position)
+                if found and buffer[position - 1] not in b"0123456789.":
+                    return found.group().decode()
+                position = buffer.find(start, position + 1)
             if len(chunk) < _CHUNK:
                 return None
             kept = chunk[-_OVERLAP:]

@@ -313,7 +313,7 @@ class TestConflicts:
 
     def test_one_file_of_two_distributions(self, environment, gathered):
         for name in ("opencv-python", "opencv-python-headless"):
-            environment.install(name, "4.1", files={"cv2/__init__.py": name, "cv2/data/x": "same"})
+            environment.install(name, "4.1", files={"cv2/__init__.py": "same", "cv2/cv2.abi3.so": name})
         assert self.conflicts(environment, gathered) == {"cv2": ["opencv-python 4.1", "opencv-python-headless 4.1"]}
 
     def test_one_that_is_called_like_the_package(self, environment, gathered):
@@ -324,8 +324,17 @@ class TestConflicts:
     def test_a_single_module(self, environment, gathered):
         environment.install("pynvml", "11", files={"pynvml.py": "a"})
         environment.install("nvidia-ml-py", "13", files={"pynvml.py": "b", "example.py": ""})
-        # The rows of nvidia-* wheels are only looked at for two CUDA majors of one library; this is not one.
         assert self.conflicts(environment, gathered) == {"pynvml": ["nvidia-ml-py 13", "pynvml 11"]}
+
+    def test_a_package_that_hides_a_module(self, environment, gathered):
+        environment.install("pynvml", "11", files={"pynvml/__init__.py": "a"})
+        environment.install("nvidia-ml-py", "13", files={"pynvml.py": "b", "example.py": ""})
+        assert self.conflicts(environment, gathered) == {"pynvml": ["nvidia-ml-py 13", "pynvml 11"]}
+
+    def test_a_package_and_a_module_of_one_distribution(self, environment, gathered):
+        environment.install("py-thing", files={"a/__init__.py": "", "a.py": "", "LICENSE": "1"})
+        environment.install("py-other", files={"b.py": "", "LICENSE": "2"})
+        assert self.conflicts(environment, gathered) == {}
 
     def test_two_cuda_majors_in_one_place(self, environment, gathered):
         for major, version in ((12, "2.29.3"), (13, "2.29.7")):
@@ -371,8 +380,10 @@ class TestConflicts:
         assert self.conflicts(environment, gathered) == {"torch": ["torch 2.8.0", "torch 2.9.1"]}
 
     def test_several_versions_along_the_path(self, environment, gathered):
-        environment.install("PyYAML", "6.0", files={"yaml/__init__.py": ""})
-        environment.install("PyYAML", "5.0", files={"yaml/__init__.py": ""}, folder=environment.root / "more")
+        environment.install("PyYAML", "6.0", files={"_yaml/__init__.py": "", "yaml/__init__.py": ""})
+        environment.install(
+            "PyYAML", "5.0", files={"_yaml/a.py": "", "yaml/__init__.py": ""}, folder=environment.root / "more"
+        )
         host = environment.host(PYTHONPATH=str(environment.root / "more"))
         assert self.conflicts(environment, gathered, host) == {"yaml": ["pyyaml 5.0", "pyyaml 6.0"]}
 
@@ -399,7 +410,7 @@ class TestHiddenPackages:
         """Where Python itself would import vllm from."""
         code = "import importlib.util as u; s = u.find_spec('vllm'); print(list(s.submodule_search_locations)[0])"
         said = subprocess.run(
-            [host.argv[0], "-c", code], env=host.environ, cwd=host.cwd, capture_output=True, text=True
+            [host.argv[0], "-c", code], env=host.environ, cwd=host.cwd, capture_output=True, text=True, check=True
         )
         return os.path.join(host.cwd, said.stdout.strip())
 

@@ -25,7 +25,7 @@ result = Capture(Host.here(root=sys.argv[1]), processes=(("gpu",),)).finish(floa
 gpu = result.results["gpu"]
 print(json.dumps({
     "facts": result.facts, "missing": {path: why.text for path, why in result.missing.items()},
-    "status": gpu.status, "detail": gpu.detail, "sections": gpu.sections,
+    "status": gpu.status, "detail": gpu.detail,
 }))
 """
 

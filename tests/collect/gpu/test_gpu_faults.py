@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from fakenvml.capture import Answer, Machine
 
-SHORT = 1.2
+SHORT = 2.0
 """Seconds for captures that are meant to run into the deadline."""
 
 
@@ -141,8 +141,6 @@ def test_a_refusal_is_a_state_of_the_driver(
     assert answer["gpu.#0.uuid"] == "GPU-14e1ea2c-5e58-450b-a873-41ece440f586"
     assert answer["gpu.#7.vbios"] == "98.02.67.00.0A"
     assert answer["topology.cpu_affinity.#0"] == "0-63,128-191"
-    assert answer["driver.nvml_version"] == "595.58.03"
-    assert answer["driver.userspace_version"] == "595.58.03"
 
 
 def test_an_unknown_error_of_nvml_is_not_taken_for_a_state(gpu_machine: Callable[..., Machine]) -> None:
@@ -170,7 +168,6 @@ def test_without_the_kernel_module_nvml_is_not_even_loaded(gpu_machine: Callable
     answer = gpu_machine("rtx5090x2", change=lambda data: data["system"].update(is_loaded=False)).capture()
     assert answer.calls == []
     assert answer["driver.status"] == "not-loaded"
-    assert answer["driver.userspace_version"] == "580.95.05"
     assert "gpu" not in answer.facts
     assert answer.facts["gpus"] == {"pci_count": 2}
     assert answer.why("gpus.count") == answer.why("gpu.#0.uuid") == "failed: driver not loaded"

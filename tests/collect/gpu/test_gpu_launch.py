@@ -9,6 +9,9 @@ import pytest
 from fakenvml.capture import Machine
 from fakenvml.machine import MIB, put_process
 
+from envsnap.collect.gpu_files import library_version
+from envsnap.host import Host
+
 KEYS = ["14e1ea2c", "31ff2d87", "4a8806b4", "59d00956", "63c0addf", "6e8a3de3", "815e3adc", "8bc00a70"]
 
 
@@ -122,10 +125,10 @@ def test_a_title_with_arguments_in_one_piece_is_cut_too(gpu_machine: Callable[..
 
 def test_a_dead_process_goes_by_its_short_name(gpu_machine: Callable[..., Machine]) -> None:
     machine = gpu_machine("rtx5090x2")
-    put_process(machine.root, 4711, "x", state="Z", comm="sglang::schedul")
+    put_process(machine.root, 4711, "x", state="Z", comm="sglang::sched")
     (machine.root / "proc/4711/cmdline").write_text("")
     answer = machine.capture(f"0 nvmlDeviceGetComputeRunningProcesses = 4711:{10 * MIB}")
-    assert answer["gpu.#0.process.4711.name"] == "sglang::schedul"
+    assert answer["gpu.#0.process.4711.name"] == "sglang::sched"
     assert answer["gpu.#0.process.4711.state"] == "Z"
 
 
@@ -211,28 +214,40 @@ def test_a_kernel_log_that_is_kept_from_us_makes_xids_unknown(gpu_machine: Calla
 # -- the driver's own libraries ----------------------------------------------------------------------------------
 
 
-def add_library(machine: Machine, folder: str, version: str, head: bytes = b"") -> Path:
-    library = machine.root / folder / f"libcuda.so.{version}"
+def test_a_library_whose_file_has_no_version_says_its_own(gpu_machine: Callable[..., Machine]) -> None:
+    machine = gpu_machine("rtx5090x2")
+    assert machine.capture()["driver.nvml_version"] is None, "the name of the file says it, elsewhere"
+    link = machine.root / "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"
+    link.unlink()
+    link.write_text("")
+    assert machine.capture()["driver.nvml_version"] == "580.95.05"
+    assert machine.capture("- nvmlInit ! 18")["driver.nvml_version"] == "580.95.05"
+
+
+def add_library(root: Path, folder: str, version: str, head: bytes = b"") -> None:
+    library = root / folder / f"libcuda.so.{version}"
     library.parent.mkdir(parents=True, exist_ok=True)
     library.write_bytes(head)
-    link = library.with_name("libcuda.so.1")
-    link.symlink_to(library.name)
-    return link
+    library.with_name("libcuda.so.1").symlink_to(library.name)
 
 
-def test_a_forward_compatible_libcuda_is_what_programs_get(gpu_machine: Callable[..., Machine]) -> None:
-    machine = gpu_machine("rtx5090x2")
-    add_library(machine, "usr/local/cuda/compat", "590.44.01")
-    library = str(machine.library.parent)
-    answer = machine.capture(LD_LIBRARY_PATH=f"{library}:/usr/local/cuda/compat")
-    assert answer["driver.userspace_version"] == "590.44.01"
-    assert answer["driver.nvml_version"] == "580.95.05"
+def test_a_forward_compatible_libcuda_is_what_programs_get(tmp_path: Path) -> None:
+    add_library(tmp_path, "usr/lib64", "580.95.05")
+    add_library(tmp_path, "usr/local/cuda/compat", "590.44.01")
+    plain, compatible = ({}, {"LD_LIBRARY_PATH": "relative:/none:/usr/local/cuda/compat/"})
+    assert library_version(Host(root=str(tmp_path), environ=plain), "libcuda.so.1") == "580.95.05"
+    assert library_version(Host(root=str(tmp_path), environ=compatible), "libcuda.so.1") == "590.44.01"
 
 
-def test_the_loaders_cache_says_where_the_library_is(gpu_machine: Callable[..., Machine]) -> None:
-    machine = gpu_machine("rtx5090x2")
-    add_library(machine, "opt/i386", "580.1.1", b"\x7fELF\x01")
-    add_library(machine, "opt/driver", "580.95.06", b"\x7fELF\x02")
+def test_the_loaders_cache_says_where_the_library_is(tmp_path: Path) -> None:
+    add_library(tmp_path, "usr/lib64", "580.95.05")
+    add_library(tmp_path, "opt/i386", "580.1.1", b"\x7fELF\x01")
+    add_library(tmp_path, "opt/driver", "580.95.06", b"\x7fELF\x02")
     cache = b"glibc-ld.so.cache1.1\0" + b"libcuda.so.1\0/opt/i386/libcuda.so.1\0/opt/driver/libcuda.so.1\0"
-    (machine.root / "etc/ld.so.cache").write_bytes(cache)
-    assert machine.capture()["driver.userspace_version"] == "580.95.06"
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/ld.so.cache").write_bytes(cache)
+    assert library_version(Host(root=str(tmp_path), environ={}), "libcuda.so.1") == "580.95.06"
+
+
+def test_a_machine_without_the_library_has_no_version_of_it(tmp_path: Path) -> None:
+    assert library_version(Host(root=str(tmp_path), environ={}), "libcuda.so.1") is None
