@@ -29,11 +29,15 @@ def serving_environment(folder: Path, distributions: int = 430) -> Path:
     ours = next(Path(entry) for entry in sys.path if entry.endswith("site-packages"))
     root = Path(__file__).parent.parent
     shutil.copytree(root / "envsnap", site / "envsnap", ignore=shutil.ignore_patterns("__pycache__"))
-    (site / "dependencies.pth").write_text(f"{ours}\n")
-    present = len(list(ours.glob("*.dist-info")))
+    for entry in ours.iterdir():
+        if not entry.name.startswith(("_editable_", "__", "_gpu_envsnap", "pip")) and not entry.name.endswith(".pth"):
+            (site / entry.name).symlink_to(entry)
+    present = len(list(site.glob("*.dist-info")))
     for number in range(max(distributions - present, 0)):
         info = site / f"filler_{number:03d}-1.{number}.0.dist-info"
         info.mkdir()
+        (site / f"filler_{number:03d}").mkdir()
+        (site / f"filler_{number:03d}" / "__init__.py").touch()
         requires = "".join(f"Requires-Dist: filler-{(number * 7 + k) % 400:03d}>=1.0\n" for k in range(6))
         (info / "METADATA").write_text(
             f"Metadata-Version: 2.1\nName: filler-{number:03d}\nVersion: 1.{number}.0\n"
@@ -41,9 +45,7 @@ def serving_environment(folder: Path, distributions: int = 430) -> Path:
         )
         (info / "INSTALLER").write_text("pip\n")
         (info / "WHEEL").write_text("Wheel-Version: 1.0\nTag: py3-none-any\n")
-        (info / "RECORD").write_text(
-            "".join(f"filler_{number:03d}/module_{k}.py,sha256=x,100\n" for k in range(40))
-        )
+        (info / "RECORD").write_text("".join(f"filler_{number:03d}/module_{k}.py,sha256=x,100\n" for k in range(40)))
     script = target / "bin" / "envsnap"
     script.write_text(f"#!{target}/bin/python\nimport sys\nfrom envsnap.cli import main\nsys.exit(main())\n")
     script.chmod(0o755)
@@ -72,7 +74,9 @@ def snapshot_pair(folder: Path) -> tuple[str, str]:
     """Two stored snapshots of one machine with 500 packages, with thirty differences between them."""
     before: dict[str, Any] = tomllib.loads(REFERENCE.read_text())
     before["packages"] |= {f"filler-{number:03d}": f"1.{number}.0" for number in range(500 - len(before["packages"]))}
-    before["meta"]["digests"] = {name: "0" * 16 for name in before if name not in ("schema", "meta", "collectors", "missing")}
+    before["meta"]["digests"] = {
+        name: "0" * 16 for name in before if name not in ("schema", "meta", "collectors", "missing")
+    }
     after = copy.deepcopy(before)
     for name in sorted(after["packages"])[:24]:
         after["packages"][name] += ".post1"

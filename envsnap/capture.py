@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from envsnap.host import Host
-    from envsnap.model import Snapshot
     from envsnap.paths import Path
+    from envsnap.snapshot import Snapshot
 
 
 def begin(host: Host, skip: Sequence[str] = ()) -> runner.Capture:
@@ -39,11 +39,17 @@ def complete(
     timeout: float = runner.TIMEOUT,
 ) -> Snapshot:
     """Wait for the collectors (at most `timeout` seconds) and build the snapshot, redacted with the store's key."""
-    from envsnap.model import SCHEMA, Snapshot
-    from envsnap.redact import Redactor
+    # Imported while the children work: the parent has nothing else to do.
+    import datetime  # noqa: F401
 
-    collected = capture.finish(timeout)
+    import tomli_w  # noqa: F401
+
+    from envsnap.redact import Redactor
+    from envsnap.snapshot import SCHEMA, Snapshot
+
     redactor = Redactor(key)
+    note = redactor.text(note)
+    collected = capture.finish(timeout)
     sections = redactor.document(clean(collected.facts))
     document: dict[str, Any] = {
         "schema": SCHEMA,
@@ -55,7 +61,7 @@ def complete(
             "target": str(sections.get("python", {}).get("prefix", "")),
             "trigger": trigger,
             "tags": sorted(set(tags)),
-            "note": redactor.text(note),
+            "note": note,
             "envsnap": __version__,
             "took_ms": 0,
             "digests": digests(sections, collected.kinds),

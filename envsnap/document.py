@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import datetime
 import os
-from typing import TYPE_CHECKING, Any
 
 from envsnap.errors import UnreadableSnapshotError
-from envsnap.model import FRAME, SCHEMA, Snapshot
 from envsnap.paths import join_path
+from envsnap.snapshot import FRAME, SCHEMA, Snapshot
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from envsnap.facts import FactTable
 
 SIZE_LIMIT = 16 << 20

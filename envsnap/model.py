@@ -6,99 +6,17 @@ document's names and classes are those of docs/schema.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Literal
 
 from envsnap.missing import Missing
+from envsnap.paths import Path
+from envsnap.snapshot import FRAME, SCHEMA, Snapshot
 
-SCHEMA = 1
-"""The schema that this version writes, and the newest that it knows."""
-
-FRAME = ("schema", "meta", "outcome", "collectors", "missing")
-"""The keys of the document that are not sections of facts."""
+__all__ = ["FRAME", "SCHEMA", "Change", "ChangeKind", "ChangeSet", "Evidence", "Missing", "Path", "Snapshot", "Suspect"]
 
 ChangeKind = Literal["added", "removed", "changed", "became_unknown", "became_known"]
-Path = tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """One snapshot: the nested document as it is written, and views of it.
-
-    `document` is kept whole, so that keys of a newer schema survive a rewrite. `path` is the file that it was read
-    from, empty for one that was just taken.
-    """
-
-    document: dict[str, Any]
-    path: str = ""
-
-    @property
-    def schema(self) -> int:
-        """The schema that the document was written with."""
-        return int(self.document.get("schema", SCHEMA))
-
-    @property
-    def meta(self) -> Mapping[str, Any]:
-        """The `[meta]` table: id, host, taken_at, tags and so on."""
-        table: Mapping[str, Any] = self.document.get("meta", {})
-        return table
-
-    @property
-    def id(self) -> str:
-        """The random identifier of this capture; empty where a hand-made file has none."""
-        return str(self.meta.get("id", ""))
-
-    @property
-    def outcome(self) -> Mapping[str, Any]:
-        """How the launch ended; empty where nothing is known."""
-        table: Mapping[str, Any] = self.document.get("outcome", {})
-        return table
-
-    @property
-    def collectors(self) -> Mapping[str, Any]:
-        """`[collectors.*]`: status, elapsed_ms and detail by section."""
-        table: Mapping[str, Any] = self.document.get("collectors", {})
-        return table
-
-    @cached_property
-    def facts(self) -> dict[str, Any]:
-        """The sections of facts, without the frame."""
-        return {name: table for name, table in self.document.items() if name not in FRAME}
-
-    @cached_property
-    def missing(self) -> dict[Path, Missing]:
-        """What could not be known, by path; nested tables of the file are flattened."""
-        return dict(_flatten_missing(self.document.get("missing", {}), ()))
-
-    def get(self, path: Path) -> Any:
-        """The value or table at a path; None where there is none."""
-        node: Any = self.document
-        for part in path:
-            if not isinstance(node, dict) or part not in node:
-                return None
-            node = node[part]
-        return node
-
-    def why_missing(self, path: Path) -> Missing | None:
-        """Why the fact at a path (or all of a table above it) is not known; None where nothing says so."""
-        for length in range(len(path), 0, -1):
-            found = self.missing.get(path[:length])
-            if found is not None:
-                return found
-        return None
-
-
-def _flatten_missing(table: Mapping[str, Any], prefix: Path) -> Iterator[tuple[Path, Missing]]:
-    from envsnap.paths import split_path
-
-    for key, value in table.items():
-        path = (*prefix, *split_path(key))
-        if isinstance(value, Mapping):
-            yield from _flatten_missing(value, path)
-        else:
-            yield path, Missing.from_text(str(value))
 
 
 @dataclass(frozen=True, slots=True)

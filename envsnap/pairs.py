@@ -11,13 +11,29 @@ import re
 
 from envsnap.document import check_types, decode, parse, read_data
 from envsnap.errors import UnreadableSnapshotError
-from envsnap.model import Snapshot
+from envsnap.heads import read_head
+from envsnap.snapshot import SCHEMA, Snapshot
 
 _BLOCK = re.compile(r"\n\n(?=\[)")
 _ALWAYS = ("schema = ", "[meta]", "[meta.digests]", "[outcome]", "[missing]", "[collectors.")
 """Blocks that are parsed even where they are equal: the frame."""
 _GPU = ("[gpu.", "[gpu]")
 """Blocks of GPUs: parsed where a GPU came or went, because then they are matched with each other."""
+
+
+def load_identical(before_path: str, after_path: str) -> tuple[Snapshot, Snapshot] | None:
+    """Two snapshots of one content by their heads alone; None where the files differ or are not canonical.
+
+    Both share one document that holds the frame without the facts: there is nothing to compare.
+    """
+    if "-" in (before_path, after_path):
+        return None
+    data = read_data(before_path)
+    if data != read_data(after_path) or not _is_canonical(decode(data, before_path)):
+        return None
+    head = read_head(before_path)
+    document = {"schema": SCHEMA, "meta": head.meta, "outcome": head.outcome}
+    return Snapshot(document, before_path), Snapshot(document, after_path)
 
 
 def load_pair(before_path: str, after_path: str) -> tuple[Snapshot, Snapshot]:

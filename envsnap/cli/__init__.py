@@ -7,6 +7,7 @@ host, and stopped otherwise (see `envsnap.cli.capturing`).
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -25,10 +26,21 @@ def main() -> None:
 
         print(f"envsnap {__version__}")  # noqa: T201 - the only command that must not load the command line
         return
+    # One short run makes no garbage worth collecting, and what is not traced is not copied in the children.
+    gc.disable()
     head_start = _start_early(arguments)
-    from envsnap.cli.app import run
+    if arguments == ["take"]:
+        # The command before every launch has nothing to parse: it does not wait for a parser.
+        from envsnap.cli.boundary import guarded
+        from envsnap.cli.output import State
+        from envsnap.cli.taking import take
 
-    code = run(arguments, head_start)
+        state = State(head_start)
+        code = guarded(state, lambda: take(state))
+    else:
+        from envsnap.cli.app import run
+
+        code = run(arguments, head_start)
     # Nothing may join or wait on the way out: a child stuck in a driver would keep this process alive.
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import os
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from envsnap._version import __version__
-from envsnap.errors import EXIT_BUG, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, EnvsnapError
+from envsnap.cli.boundary import guarded
+from envsnap.cli.output import State
+from envsnap.errors import EXIT_OK, EnvsnapError
 
 if TYPE_CHECKING:
     from envsnap.collect.runner import Capture
@@ -34,17 +34,6 @@ Examples:
   envsnap diff @{yesterday} now      against a moment
   envsnap log -n 10                  the history
 """
-
-
-class State:
-    """What the options before the command say, and a capture that was begun early."""
-
-    def __init__(self, head_start: Capture | None = None) -> None:
-        self.store: str | None = None
-        self.color = "auto"
-        self.quiet = False
-        self.verbose = False
-        self.head_start = head_start
 
 
 class CommandGroup(click.Group):
@@ -112,58 +101,18 @@ def cli(ctx: click.Context, store: str | None, color: str | None, quiet: bool, v
 def run(arguments: list[str], head_start: Capture | None = None) -> int:
     """Run one command line and return its exit code; no traceback reaches the user."""
     state = State(head_start)
-    try:
-        result = cli.main(arguments, prog_name="envsnap", standalone_mode=False, obj=state)
+
+    def command_line() -> int:
+        try:
+            result = cli.main(arguments, prog_name="envsnap", standalone_mode=False, obj=state)
+        except click.exceptions.Exit as error:
+            return error.exit_code
+        except click.ClickException as error:
+            context = getattr(error, "ctx", None)
+            hint = f"`{context.command_path} --help` lists the options" if context is not None else ""
+            raise EnvsnapError(error.format_message(), hint) from error
+        except click.Abort as error:
+            raise KeyboardInterrupt from error
         return result if isinstance(result, int) else EXIT_OK
-    except click.exceptions.Exit as error:
-        return error.exit_code
-    except click.ClickException as error:
-        _say_usage(error)
-        return EXIT_USAGE
-    except (click.Abort, KeyboardInterrupt):
-        _say("interrupted")
-        return EXIT_INTERRUPTED
-    except EnvsnapError as error:
-        _say(f"error: {error.message}")
-        if error.hint:
-            _say(f"hint: {error.hint}")
-        return error.exit_code
-    except BrokenPipeError:
-        # The reader of our output has seen enough.
-        _discard_stdout()
-        return EXIT_OK
-    except Exception as error:  # noqa: BLE001 - the command line's boundary: a bug in envsnap
-        return _report_bug(error)
-    finally:
-        if state.head_start is not None:
-            state.head_start.abandon()
 
-
-def _say(text: str) -> None:
-    try:
-        click.echo(text, err=True)
-    except (OSError, ValueError):
-        return
-
-
-def _say_usage(error: click.ClickException) -> None:
-    _say(f"error: {error.format_message()}")
-    context = getattr(error, "ctx", None)
-    if context is not None:
-        _say(f"hint: `{context.command_path} --help` lists the options")
-
-
-def _discard_stdout() -> None:
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError, AttributeError):
-        return
-
-
-def _report_bug(error: Exception) -> int:
-    from envsnap.cli.crash import redacted, write_crash_file
-
-    place = write_crash_file(error)
-    _say(f"error: this is a bug in envsnap: {redacted(f'{type(error).__name__}: {error}')}")
-    _say(f"hint: please report it with `{place}`" if place else "hint: please report it")
-    return EXIT_BUG
+    return guarded(state, command_line)

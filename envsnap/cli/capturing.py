@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-import click
 
 from envsnap import capture
 from envsnap.collect.runner import TIMEOUT
-from envsnap.errors import TargetError
+from envsnap.errors import EnvsnapError, TargetError
 from envsnap.host import Host
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from envsnap.cli.app import State
-    from envsnap.model import Snapshot
+    from collections.abc import Sequence
 
-
-def parse_timeout(ctx: click.Context, param: click.Parameter, value: str) -> float:  # noqa: ARG001
-    """`5`, `5s`, `500ms` as seconds."""
-    text = value.strip().lower()
-    factor = 1.0
-    if text.endswith("ms"):
-        text, factor = text[:-2], 0.001
-    elif text.endswith("s"):
-        text = text[:-1]
-    try:
-        seconds = float(text) * factor
-    except ValueError as error:
-        raise click.BadParameter(f"`{value}` is no time; write `5s` or `500ms`") from error
-    if not 0 < seconds <= 3600:  # noqa: PLR2004 - more than an hour is a typing error
-        raise click.BadParameter("give a time between 1ms and 3600s")
-    return seconds
+    from envsnap.cli.output import State
+    from envsnap.snapshot import Snapshot
 
 
 def target_host(
@@ -62,13 +44,13 @@ def target_host(
 
 
 def sections_to_skip(only: Sequence[str], skip: Sequence[str]) -> tuple[str, ...]:
-    """Which collectors are not to run. Raises click.BadParameter for a name that there is not."""
+    """Which collectors are not to run. Raises EnvsnapError for a name that there is not."""
     from envsnap.collect.registry import modules
 
     names = modules()
     for name in (*only, *skip):
         if name not in names:
-            raise click.BadParameter(f"there is no section `{name}`; there are {', '.join(sorted(names))}")
+            raise EnvsnapError(f"there is no section `{name}`", f"there are {', '.join(sorted(names))}")
     return tuple(name for name in names if name in skip or (only and name not in only))
 
 

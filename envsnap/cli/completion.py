@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from envsnap.cli.common import print_data
+from envsnap.cli.output import print_data
 
 
 @click.command(

@@ -6,17 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from envsnap.cli.app import State
-from envsnap.cli.common import (
-    complete_reference,
-    open_store,
-    print_data,
-    print_lines,
-    reference,
-    resolver,
-    say,
-    store_option,
-)
+from envsnap.cli.common import complete_reference, reference, resolver, store_option
+from envsnap.cli.output import State, open_store, print_data, print_lines, say
 from envsnap.errors import EXIT_DIFFERENT, EXIT_OK, BadReferenceError
 
 if TYPE_CHECKING:
@@ -113,13 +104,14 @@ def compare(
     sections: tuple[str, ...],
 ) -> ChangeSet:
     """The ChangeSet of two references, narrowed to the sections asked for."""
-    from envsnap import comparison
     from envsnap.cli.live import capture_now
 
     wanted = narrowed_to(first, second, sections)
     _check_sections(wanted)
     if not first.is_now and not second.is_now and not wanted:
         return _compare_stored(resolve, first, second)
+    from envsnap import comparison
+
     loaded: list[Snapshot | None] = [None if side.is_now else resolve.load(side) for side in (first, second)]
     before, after = loaded
     if before is None:
@@ -131,10 +123,15 @@ def compare(
 
 
 def _compare_stored(resolve: Resolver, first: Reference, second: Reference) -> ChangeSet:
-    from envsnap import comparison
-    from envsnap.pairs import load_pair
+    from envsnap.model import ChangeSet
+    from envsnap.pairs import load_identical, load_pair
 
     paths = [side.text if side.is_file else resolve.find(side) for side in (first, second)]
+    identical = load_identical(*paths)
+    if identical is not None:
+        return ChangeSet(*identical)
+    from envsnap import comparison
+
     return comparison.compare(*load_pair(*paths))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from envsnap.cli.common import print_data
+from envsnap.cli.output import print_data
 
 TOPICS = {
     "refs": """\

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from envsnap.cli.capturing import take_snapshot, target_host
 
 if TYPE_CHECKING:
-    from envsnap.cli.app import State
+    from envsnap.cli.output import State
     from envsnap.model import Snapshot
     from envsnap.store import Store
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envsnap.cli.app import State
-from envsnap.cli.common import open_store, print_data, print_lines, store_option, this_host, utc_now
+from envsnap.cli.common import store_option
+from envsnap.cli.output import State, open_store, print_data, print_lines, this_host, utc_now
 from envsnap.errors import BadReferenceError, UnreadableSnapshotError
 from envsnap.heads import Head, read_head
 
@@ -128,6 +128,8 @@ def _verdict(head: Head) -> str:
 def _between(before: Head, after: Head) -> list[Line]:
     from envsnap.render.diff_text import one_line
 
+    if before.digests and before.digests == after.digests:
+        return []
     changes = compare_heads(before, after)
     if changes is None:
         return [[("│ ", "quiet"), ("cannot be compared", "quiet")]]

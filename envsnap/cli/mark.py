@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from envsnap.cli.app import State
-from envsnap.cli.common import complete_reference, open_store, reference, resolver, say, store_option, utc_now
+from envsnap.cli.common import complete_reference, reference, resolver, store_option
+from envsnap.cli.output import State, open_store, say, utc_now
 from envsnap.errors import BadReferenceError, StoreError
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from envsnap._version import __version__
-from envsnap.cli.common import open_store, this_host, utc_now
+from envsnap.cli.output import open_store, this_host, utc_now
 
 if TYPE_CHECKING:
-    from envsnap.cli.app import State
+    from envsnap.cli.output import State
 
 
 def print_overview(state: State) -> None:

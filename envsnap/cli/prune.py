@@ -7,9 +7,9 @@ import os
 
 import click
 
-from envsnap.cli.app import State
-from envsnap.cli.common import open_store, print_data, say, store_option
+from envsnap.cli.common import store_option
 from envsnap.cli.log import chosen_heads
+from envsnap.cli.output import State, open_store, print_data, say
 from envsnap.errors import StoreError
 
 

@@ -6,16 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envsnap.cli.app import State
-from envsnap.cli.common import (
-    complete_reference,
-    open_store,
-    print_data,
-    print_lines,
-    reference,
-    resolver,
-    store_option,
-)
+from envsnap.cli.common import complete_reference, reference, resolver, store_option
+from envsnap.cli.output import State, open_store, print_data, print_lines
 from envsnap.errors import BadReferenceError
 
 if TYPE_CHECKING:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from envsnap.cli.common import this_host, utc_now
+from envsnap.cli.output import this_host, utc_now
 from envsnap.errors import UnreadableSnapshotError
 from envsnap.heads import Head, read_head
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from envsnap.model import Snapshot
     from envsnap.render.lines import Line
+    from envsnap.snapshot import Snapshot
     from envsnap.store import Store
 
 HEADLINE_PACKAGES = ("torch", "sglang", "vllm", "sgl-kernel", "sglang-kernel", "flashinfer-python", "transformers")

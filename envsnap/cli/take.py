@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from typing import TYPE_CHECKING
-
 import click
 
-from envsnap.cli.app import State
-from envsnap.cli.capturing import parse_timeout, sections_to_skip, take_snapshot, target_host
-from envsnap.cli.common import open_store, print_data, print_lines, say, store_option
+from envsnap.cli.common import store_option
+from envsnap.cli.output import State
+from envsnap.cli.taking import take
 
-if TYPE_CHECKING:
-    from envsnap.model import Snapshot
-    from envsnap.store import Store
 
-LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK")
+def parse_timeout(ctx: click.Context, param: click.Parameter, value: str) -> float:  # noqa: ARG001
+    """`5`, `5s`, `500ms` as seconds."""
+    text = value.strip().lower()
+    factor = 1.0
+    if text.endswith("ms"):
+        text, factor = text[:-2], 0.001
+    elif text.endswith("s"):
+        text = text[:-1]
+    try:
+        seconds = float(text) * factor
+    except ValueError as error:
+        raise click.BadParameter(f"`{value}` is no time; write `5s` or `500ms`") from error
+    if not 0 < seconds <= 3600:  # noqa: PLR2004 - more than an hour is a typing error
+        raise click.BadParameter("give a time between 1ms and 3600s")
+    return seconds
 
 
 @click.command(
@@ -66,48 +73,19 @@ def command(
     Give the command that is about to start behind `--`, and its interpreter and arguments are described as well.
     """
     state.quiet = state.quiet or quiet_here
-    if once and not is_first_of_node():
-        return
-    store = open_store(state, store_here)
-    host = target_host(python=python, pid=pid, argv=command_line, repositories=repositories)
-    snapshot = take_snapshot(
-        state, host, store.key(), skip=sections_to_skip(only, skip) if only or skip else (), tags=tags, note=note,
+    take(
+        state,
+        tags=tags,
+        note=note,
+        python=python,
+        pid=pid,
+        repositories=repositories,
+        only=only,
+        skip=skip,
         timeout=timeout,
-    )  # fmt: skip
-    text = snapshot_text(snapshot)
-    if to_stdout:
-        print_data(text)
-    else:
-        store_and_tell(state, store, snapshot, text)
-    if strict:
-        from envsnap.capture import demand_complete
-
-        demand_complete(snapshot)
-
-
-def is_first_of_node() -> bool:
-    """Whether this process is rank 0 of its node, or no part of a job at all."""
-    ranks = [os.environ[name] for name in LOCAL_RANKS if os.environ.get(name)]
-    return not ranks or ranks[0] == "0"
-
-
-def snapshot_text(snapshot: Snapshot) -> str:
-    """The canonical text of a snapshot."""
-    from envsnap.document import dump
-
-    return dump(snapshot.document)
-
-
-def store_and_tell(state: State, store: Store, snapshot: Snapshot, text: str) -> None:
-    """Store the snapshot, print its id, and say in a few words what it is and what changed."""
-    from envsnap.cli.summary import previous_of, summary_lines
-
-    previous = None if state.quiet else previous_of(store, snapshot)
-    store.write(snapshot.document, text)
-    short = snapshot.id[:7]
-    try:
-        print_data(short + "\n")
-    except OSError:
-        say(state, f"warning: could not print the id {short}: standard output is closed")
-    if not state.quiet and sys.stderr is not None:
-        print_lines(state, summary_lines(snapshot, previous), err=True)
+        to_stdout=to_stdout,
+        strict=strict,
+        once=once,
+        store_path=store_here,
+        argv=command_line,
+    )

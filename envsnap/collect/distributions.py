@@ -11,7 +11,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from envsnap.host import Host
     from envsnap.interpreter import Interpreter
@@ -62,12 +62,13 @@ class Distributions:
     wins. `unreadable`: folders that may not be listed, by path.
     """
 
-    def __init__(self, host: Host, interpreter: Interpreter) -> None:
+    def __init__(self, host: Host, interpreter: Interpreter, wanted: Callable[[str], bool] | None = None) -> None:
+        """`wanted`: which normalised names matter, by their directories; the metadata of the others is not read."""
         self.all: list[Distribution] = []
         self.unreadable: dict[str, OSError] = {}
         for folder in search_folders(host, interpreter):
             try:
-                self.all += _in_folder(host, folder)
+                self.all += _in_folder(host, folder, wanted)
             except OSError as error:
                 self.unreadable[folder] = error
         self.first: dict[str, Distribution] = {}
@@ -89,7 +90,7 @@ def normalise(name: str) -> str:
     return name
 
 
-def _in_folder(host: Host, folder: str) -> Iterator[Distribution]:
+def _in_folder(host: Host, folder: str, wanted: Callable[[str], bool] | None) -> Iterator[Distribution]:
     place = host.path(folder)
     try:
         # Not sorted: of two versions in one directory the import system takes the one that it is given first.
@@ -102,6 +103,8 @@ def _in_folder(host: Host, folder: str) -> Iterator[Distribution]:
     names = frozenset(listed)
     for name in listed:
         if name.startswith("~"):  # what pip left of an uninstall that was interrupted
+            continue
+        if wanted is not None and name.endswith(".dist-info") and not wanted(normalise(name.partition("-")[0])):
             continue
         if name.endswith(".dist-info"):
             yield from _read(host, folder, name, "METADATA", names)

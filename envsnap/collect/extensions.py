@@ -6,6 +6,8 @@ own section. The child tells the parent what it declares; the parent never impor
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import sys
 
@@ -41,8 +43,56 @@ def find_extensions() -> Iterator[tuple[str, Collector | Exception]]:
                 yield entry_point.name, error
 
 
-def _distributions_with_group() -> Iterator[str]:
-    """The metadata directories whose entry points name our group: a scan of bytes, nothing is parsed or imported."""
+def _distributions_with_group() -> list[str]:
+    """The metadata directories whose entry points name our group.
+
+    Nothing is parsed or imported, but to open a file of each of four hundred distributions costs as much as a
+    collector. So the answer is remembered until a directory on the path changes, as every installation makes it.
+    """
+    state = _state_of_path()
+    memory = _memory_file()
+    if memory is not None:
+        try:
+            with open(memory, encoding="utf-8") as file:
+                remembered = json.load(file)
+            if remembered["state"] == state:
+                return [str(folder) for folder in remembered["folders"]]
+        except (OSError, ValueError, TypeError, KeyError):
+            pass
+    folders = list(_scan())
+    if memory is not None:
+        _remember(memory, {"state": state, "folders": folders})
+    return folders
+
+
+def _state_of_path() -> list[list[str | int]]:
+    state: list[list[str | int]] = []
+    for entry in sys.path:
+        try:
+            state.append([entry, os.stat(entry or ".").st_mtime_ns])
+        except OSError:
+            continue
+    return state
+
+
+def _memory_file() -> str | None:
+    base = os.environ.get("XDG_CACHE_HOME") or ""
+    if not os.path.isabs(base):
+        home = os.environ.get("HOME") or ""
+        base = os.path.join(home, ".cache") if os.path.isabs(home) else ""
+    return os.path.join(base, "envsnap", "extensions") if base else None
+
+
+def _remember(path: str, content: dict[str, Any]) -> None:
+    temporary = f"{path}.{os.getpid()}"
+    with contextlib.suppress(OSError):
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        with open(temporary, "w", encoding="utf-8") as file:
+            json.dump(content, file)
+        os.replace(temporary, path)
+
+
+def _scan() -> Iterator[str]:
     seen = set()
     for entry in sys.path:
         try:

@@ -6,23 +6,9 @@ of truth: NVML through nvidia-ml-py, read only; sysfs and /proc where NVML does 
 
 from __future__ import annotations
 
-import os
-
 from envsnap.collect import gpu_files
 from envsnap.collect.declare import collector
 from envsnap.collect.gpu_facts import FACTS
-from envsnap.collect.gpu_survey import Survey, nvml_version, unknown
-from envsnap.collect.nvml import (
-    DRIVER_NOT_LOADED,
-    LIBRARY_NOT_FOUND,
-    NO_PERMISSION,
-    UNKNOWN,
-    VERSION_MISMATCH,
-    NvmlRefusedError,
-    open_nvml,
-    version_of_loaded_library,
-)
-from envsnap.collect.progress import at
 from envsnap.missing import Missing
 
 TYPE_CHECKING = False
@@ -35,12 +21,6 @@ if TYPE_CHECKING:
 DEADLINE = 4.0
 """Seconds. Without the persistence mode the driver wakes every GPU for the first question, which takes seconds."""
 
-_STATUS = {
-    DRIVER_NOT_LOADED: "not-loaded",
-    VERSION_MISMATCH: "mismatch",
-    LIBRARY_NOT_FOUND: "no-library",
-    NO_PERMISSION: "no-permission",
-}
 _NOT_LOADED = Missing("failed", "driver not loaded")
 
 
@@ -58,18 +38,9 @@ def collect_gpu(host: Host) -> Iterator[Facts]:
     if not gpu_files.module_is_loaded(host):
         yield _without_module(has_gpus=bool(addresses))
         return
-    survey = Survey(host, gpu_files.driver_rows(host))
-    yield from survey.tell_rows(with_uuid=True)
-    try:
-        nvml = open_nvml()
-    except NvmlRefusedError as error:
-        yield from survey.tell_rows(with_uuid=False)
-        yield _without_nvml(host, error)
-        return
-    try:
-        yield from survey.take(nvml)
-    finally:
-        nvml.close()
+    from envsnap.collect.gpu_session import ask_nvml
+
+    yield from ask_nvml(host)
 
 
 def _without_module(*, has_gpus: bool) -> Facts:
@@ -77,33 +48,6 @@ def _without_module(*, has_gpus: bool) -> Facts:
     if not has_gpus:
         return {"driver": {"status": "not-loaded"}, "gpus": {"count": 0, "visible": [], "visible_count": 0}}
     driver = {"status": "not-loaded", "cuda_version": _NOT_LOADED}
-    return {"driver": driver, "gpu": _NOT_LOADED, **unknown(_NOT_LOADED)}
-
-
-def _without_nvml(host: Host, error: NvmlRefusedError) -> Facts:
-    """NVML refused: which state of the driver that is, and what is not known because of it."""
-    status = _STATUS.get(error.code)
-    why = Missing("permission" if error.code == NO_PERMISSION else "failed", error.text)
-    if error.code == UNKNOWN:
-        # A container whose device rules were rewritten under it: only opening the device shows it.
-        refusal = _refusal_of_device(host)
-        if refusal:
-            status, why = "no-permission", Missing("permission", f"{error.text}; {refusal}")
-    driver = {
-        "status": status or why,
-        "cuda_version": why,
-        "nvml_version": nvml_version(version_of_loaded_library(), host),
-    }
-    return {"driver": driver, "gpu": why, **unknown(why)}
-
-
-def _refusal_of_device(host: Host) -> str:
-    """Why the driver's control device may not be opened; empty where it may, or is not there."""
-    at("open(/dev/nvidiactl)")
-    try:
-        os.close(os.open(host.path("/dev/nvidiactl"), os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
-    except PermissionError as error:
-        return f"/dev/nvidiactl: {(error.strerror or '').lower()}"
-    except OSError:
-        return ""
-    return ""
+    gpus = dict.fromkeys(("count", "visible", "visible_count", "min_free_mib"), _NOT_LOADED)
+    topology = {"link": _NOT_LOADED, "p2p": _NOT_LOADED}
+    return {"driver": driver, "gpu": _NOT_LOADED, "gpus": gpus, "topology": topology}

@@ -127,7 +127,7 @@ def _compare_all(host: Host, *, everything: bool) -> Iterator[Facts]:
 
     hashes = ContentHashes(host, time.monotonic() + HASHING_SECONDS)
     interpreter = find_interpreter(host)
-    distributions = Distributions(host, interpreter)
+    distributions = Distributions(host, interpreter, None if everything else _is_watched)
     trees = find_trees(host, interpreter, distributions)
     shadowed = {name for tree in trees for name in IMPORT_NAMES[tree]}
     comparison = _Comparison(host, interpreter, hashes)
@@ -141,9 +141,13 @@ def _compare_all(host: Host, *, everything: bool) -> Iterator[Facts]:
         hashes.save()
 
 
+def _is_watched(name: str) -> bool:
+    return _WATCHED.fullmatch(name) is not None
+
+
 def _to_compare(distributions: Distributions, *, everything: bool) -> list[Distribution]:
     """The distributions that are looked at, engines first."""
-    found = [one for one in distributions.first.values() if everything or _WATCHED.fullmatch(one.name)]
+    found = [one for one in distributions.first.values() if everything or _is_watched(one.name)]
     return sorted(found, key=lambda one: (one.name.startswith("nvidia-"), one.name))
 
 

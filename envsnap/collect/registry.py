@@ -8,6 +8,7 @@ declarations while the children work.
 from __future__ import annotations
 
 import importlib
+import os
 
 from envsnap.facts import FactTable
 
@@ -15,16 +16,48 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from envsnap.collect.declare import Collector
 
+PLAIN = ("launch", "env", "cuda", "driver", "system", "container", "network", "limits", "config", "caches", "extensions")
+"""The plain readers, which share a process; third parties' collectors come last."""
+
 PROCESSES: tuple[tuple[str, ...], ...] = (
     ("gpu",),
     ("source",),
     ("packages", "python", "torch", "native"),
     ("integrity",),
     ("libraries",),
-    ("launch", "env", "cuda", "driver", "system", "container", "network", "limits", "config", "caches", "extensions"),
+    PLAIN,
 )
-"""The collectors' modules, one row a process. Alone stands what can block or crash or takes long (git; paths that
-may lie on a network mount); the plain readers share the last one."""
+"""The collectors' modules, one row a process. Alone stands what can block or crash or takes long: NVML, git, what
+reads many files or asks the loader."""
+
+FEW_CORES = 4
+"""With no more cores than this, what reads the same interpreter shares a process: a fork costs more than it gains."""
+
+ALSO = {
+    "gpu": ("gpus", "topology", "driver"),
+    "packages": ("origins", "pins", "conflicts"),
+    "source": ("events",),
+}
+"""Sections that a collector fills beside its own, as its declaration says; known without importing it."""
+
+
+def process_rows(root: str) -> tuple[tuple[str, ...], ...]:
+    """The processes of a capture of the machine below `root`, fitted to this machine.
+
+    NVML has its own only where the kernel module is loaded, since nothing of it is touched elsewhere.
+    """
+    gpu, source, *interpreter, plain = PROCESSES
+    if (os.cpu_count() or 1) <= FEW_CORES:
+        interpreter = [tuple(name for row in interpreter for name in row)]
+    if any(os.path.exists(f"{root}{path}") for path in ("/proc/driver/nvidia", "/sys/module/nvidia")):
+        return (gpu, source, *interpreter, plain)
+    return (source, *interpreter, gpu + plain)
+
+
+def sections_of(name: str) -> tuple[str, ...]:
+    """The sections that a collector of ours fills."""
+    return (name, *ALSO.get(name, ()))
+
 
 DECLARED_ONLY: tuple[str, ...] = ("frame",)
 """Modules that declare facts without collecting them."""

@@ -16,7 +16,7 @@ import time
 
 from envsnap.collect import extensions, progress, wire
 from envsnap.collect.process import Child
-from envsnap.collect.registry import PROCESSES, load_collector
+from envsnap.collect.registry import load_collector, process_rows, sections_of
 from envsnap.missing import Missing
 from envsnap.paths import join_path
 
@@ -67,7 +67,7 @@ class Capture:
         self,
         host: Host,
         *,
-        processes: Sequence[Sequence[str]] = PROCESSES,
+        processes: Sequence[Sequence[str]] | None = None,
         skip: Sequence[str] = (),
         extra: Mapping[str, Collector] | None = None,
     ) -> None:
@@ -76,6 +76,7 @@ class Capture:
         self.started = time.monotonic()
         self.until = self.started + TIMEOUT
         self._extra: dict[str, Collector] = dict(extra or {})
+        processes = process_rows(host.root) if processes is None else processes
         self._names = [name for process in processes for name in process]
         self._sections: dict[str, tuple[str, ...]] = {}
         self._late: dict[str, dict[str, Any]] = {}
@@ -103,7 +104,9 @@ class Capture:
             self.abandon()
         for name in self.skipped:
             self._collected.results[name] = SectionResult("skipped", detail="not asked for")
-            self._mark_missing(name, Missing("not-asked"))
+            for section in sections_of(name):
+                if not any(section in sections_of(other) for other in self._names if other not in self.skipped):
+                    self._collected.missing.setdefault(section, Missing("not-asked"))
         return self._collected
 
     # -- reading -------------------------------------------------------------------------------------------------

@@ -5,7 +5,9 @@ A line is a list of (text, style) pieces; a style is a name from `STYLES`. Meani
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 Piece = tuple[str, str]
 Line = list[Piece]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime
-import difflib
-from typing import Any
 
 from envsnap.paths import join_path
 from envsnap.render.lines import safe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 LONGEST = 100
 """Characters of one value that a line shows; `--all` and `--json` show the whole."""
@@ -47,6 +49,8 @@ def list_edits(before: list[Any], after: list[Any], *, ordered: bool) -> list[tu
         gone = sorted(set(first) - set(second))
         new = sorted(set(second) - set(first))
         return [("-", item) for item in gone] + [("+", item) for item in new]
+    import difflib
+
     edits: list[tuple[str, str]] = []
     matcher = difflib.SequenceMatcher(a=first, b=second, autojunk=False)
     for tag, first_from, first_to, second_from, second_to in matcher.get_opcodes():

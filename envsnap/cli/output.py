@@ -1,0 +1,105 @@
+"""Words, data and colours: everything that the commands print goes through here. Free of click: `take` needs it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+from envsnap.configuration import find_store
+from envsnap.store import Store
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import datetime
+    from collections.abc import Iterable
+    from typing import Any
+
+    from envsnap.collect.runner import Capture
+    from envsnap.render.lines import Line
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9.-]+")
+
+
+class State:
+    """What the options before the command say, and a capture that was begun early."""
+
+    def __init__(self, head_start: Capture | None = None) -> None:
+        self.store: str | None = None
+        self.color = "auto"
+        self.quiet = False
+        self.verbose = False
+        self.head_start = head_start
+
+
+def open_store(state: State, given: str | None = None) -> Store:
+    """The store that the options, the environment and the project's files name."""
+    try:
+        cwd = os.getcwd()
+    except OSError:
+        cwd = None
+    return Store(find_store(given or state.store, os.environ, cwd))
+
+
+def this_host() -> str:
+    """The slug of this machine's name in the names of files."""
+    from envsnap.capture import host_name
+    from envsnap.host import Host
+
+    host = Host(root=os.environ.get("ENVSNAP_ROOT", "/"), environ={}, cwd="/")
+    return _UNSAFE.sub("-", host_name(host))[:60].strip("-.") or "host"
+
+
+def utc_now() -> datetime.datetime:
+    """This moment, with its zone."""
+    import datetime
+
+    return datetime.datetime.now(datetime.UTC)
+
+
+def say(state: State, text: str) -> None:
+    """Words for people, on standard error; a closed one is no trouble."""
+    if state.quiet or sys.stderr is None:
+        return
+    try:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return
+
+
+def wants_colour(state: State, stream: Any) -> bool:
+    """`--color`, then NO_COLOR, then FORCE_COLOR, then whether the stream is a terminal that can."""
+    if state.color != "auto":
+        return state.color == "always"
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return bool(stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb")
+
+
+def print_lines(state: State, lines: Iterable[Line], *, err: bool = False) -> None:
+    """Print styled lines on standard output (or error), with colours where they are wanted."""
+    from envsnap.render.lines import coloured, plain
+
+    stream = sys.stderr if err else sys.stdout
+    if stream is None or (err and state.quiet):
+        return
+    text = coloured(lines) if wants_colour(state, stream) else plain(lines)
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        if not err:
+            raise
+    except (OSError, UnicodeEncodeError):
+        stream.buffer.write(text.encode("utf-8", "replace"))
+
+
+def print_data(text: str) -> None:
+    """Print data on standard output; where that is closed, nothing is lost but the print."""
+    if sys.stdout is None:
+        return
+    sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+    sys.stdout.buffer.flush()

@@ -1,0 +1,84 @@
+"""The work of `envsnap take`, free of click: a plain `take` has nothing to parse and does not wait for a parser."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from envsnap.cli.capturing import sections_to_skip, take_snapshot, target_host
+from envsnap.cli.output import open_store, print_data, print_lines, say
+from envsnap.collect.runner import TIMEOUT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from envsnap.cli.output import State
+    from envsnap.snapshot import Snapshot
+    from envsnap.store import Store
+
+LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK")
+"""Variables by which a launcher numbers the processes of one node."""
+
+
+def take(
+    state: State,
+    *,
+    tags: Sequence[str] = (),
+    note: str = "",
+    python: str | None = None,
+    pid: int | None = None,
+    repositories: Sequence[str] = (),
+    only: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    timeout: float = TIMEOUT,
+    to_stdout: bool = False,
+    strict: bool = False,
+    once: bool = False,
+    store_path: str | None = None,
+    argv: Sequence[str] = (),
+) -> None:
+    """Capture, store, print the id and say in a few words what it is and what changed."""
+    if once and not is_first_of_node():
+        return
+    store = open_store(state, store_path)
+    host = target_host(python=python, pid=pid, argv=argv, repositories=repositories)
+    skipped = sections_to_skip(only, skip) if only or skip else ()
+    snapshot = take_snapshot(state, host, store.key(), skip=skipped, tags=tags, note=note, timeout=timeout)
+    text = snapshot_text(snapshot)
+    if to_stdout:
+        print_data(text)
+    else:
+        store_and_tell(state, store, snapshot, text)
+    if strict:
+        from envsnap.capture import demand_complete
+
+        demand_complete(snapshot)
+
+
+def is_first_of_node() -> bool:
+    """Whether this process is rank 0 of its node, or no part of a job at all."""
+    ranks = [os.environ[name] for name in LOCAL_RANKS if os.environ.get(name)]
+    return not ranks or ranks[0] == "0"
+
+
+def snapshot_text(snapshot: Snapshot) -> str:
+    """The canonical text of a snapshot."""
+    from envsnap.document import dump
+
+    return dump(snapshot.document)
+
+
+def store_and_tell(state: State, store: Store, snapshot: Snapshot, text: str) -> None:
+    """Store the snapshot, print its id, and say in a few words what it is and what changed."""
+    from envsnap.cli.summary import previous_of, summary_lines
+
+    previous = None if state.quiet else previous_of(store, snapshot)
+    store.write(snapshot.document, text)
+    short = snapshot.id[:7]
+    try:
+        print_data(short + "\n")
+    except OSError:
+        say(state, f"warning: could not print the id {short}: standard output is closed")
+    if not state.quiet and sys.stderr is not None:
+        print_lines(state, summary_lines(snapshot, previous), err=True)
