@@ -73,8 +73,7 @@ def peer_commands(python: str) -> list[tuple[str, list[str]]]:
     """The peers that this machine has, each run in an interpreter that has it."""
     found = []
     here = sys.executable
-    for words in (["pip", "freeze"], ["pip", "inspect"]):
-        found.append((f"`{' '.join(words)}`", [here, "-m", *words]))
+    found += [(f"`{' '.join(words)}`", [here, "-m", *words]) for words in (["pip", "freeze"], ["pip", "inspect"])]
     uv = shutil.which("uv") or (str(Path(here).parent / "uv") if (Path(here).parent / "uv").exists() else None)
     if uv:
         found.append(("`uv pip freeze`", [uv, "pip", "freeze", "--python", python]))
@@ -106,7 +105,9 @@ def as_table(rows: list[tuple[str, Timing, float]]) -> str:
     for name, timing, target in rows:
         goal = f"<= {target:g}" if target else ""
         spread = f" ± {timing.spread / 2:.1f}"
-        lines.append(f"| {name} | {timing.ratio:.1f}{spread} | {goal} | {timing.seconds * 1000:.0f} | {timing.peak_mib:.0f} |")
+        lines.append(
+            f"| {name} | {timing.ratio:.1f}{spread} | {goal} | {timing.seconds * 1000:.0f} | {timing.peak_mib:.0f} |"
+        )
     return "\n".join(lines)
 
 

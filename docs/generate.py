@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import time
 from pathlib import Path
 
 import click
 
 from envsnap.cli.app import COMMANDS, cli
 from envsnap.collect.registry import fact_table
+from envsnap.comparison import compare
+from envsnap.refs import load_file
+from envsnap.render.diff_text import diff_lines
+from envsnap.render.lines import plain
 from envsnap.render.schema_page import json_schema, schema_page
 
 ROOT = Path(__file__).parent
@@ -29,10 +35,27 @@ def command_page() -> str:
     return "\n".join(line.rstrip() for line in "\n".join(lines).splitlines()) + "\n"
 
 
+CASE = ROOT.parent / "tests" / "golden" / "yesterday-it-worked"
+"""The pair of snapshots whose comparison README shows."""
+
+
+def readme() -> str:
+    """README with the output that the program really prints between its markers."""
+    text = (ROOT.parent / "README.md").read_text(encoding="utf-8")
+    before, after = (load_file(str(CASE / f"{side}.toml")) for side in ("before", "after"))
+    output = plain(diff_lines(compare(before, after)))
+    begin, end = "<!-- diff: begin -->", "<!-- diff: end -->"
+    head, _, rest = text.partition(begin)
+    return (
+        f"{head}{begin}\n```console\n$ envsnap diff before.toml after.toml\n{output}```\n{end}{rest.partition(end)[2]}"
+    )
+
+
 def pages() -> dict[Path, str]:
     """Every generated page by its path."""
     specs = fact_table().specs
     return {
+        ROOT.parent / "README.md": readme(),
         ROOT / "schema.md": schema_page(specs),
         ROOT / "snapshot.schema.json": json.dumps(json_schema(specs), indent=2, ensure_ascii=False) + "\n",
         ROOT / "commands.md": command_page(),
@@ -41,6 +64,8 @@ def pages() -> dict[Path, str]:
 
 def main() -> int:
     """Write the pages, or with `--check` compare them; the number of stale ones."""
+    os.environ["TZ"] = "UTC"
+    time.tzset()
     stale = 0
     for path, text in pages().items():
         if path.exists() and path.read_text(encoding="utf-8") == text:

@@ -129,8 +129,9 @@ class FactTable:
                     prefix, _, suffix = part.partition("*")
                     node.setdefault(_GLOBS, []).append((prefix, suffix, node.setdefault(part, {})))
                 node = node.setdefault(part, {})
-            node[""] = spec
-            self.specs.append(spec)
+            if "" not in node:  # two collectors may tell one fact: it is declared by both and listed once
+                node[""] = spec
+                self.specs.append(spec)
 
     def find(self, path: Path) -> FactSpec | None:
         """The declaration of a path, or None where nobody declared it."""

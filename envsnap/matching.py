@@ -15,7 +15,8 @@ Identity = Callable[[Mapping[str, Any]], tuple[Any, ...] | None]
 def match_gpus(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, str]:
     """Keys of the earlier snapshot's GPUs, by the key of the same GPU in the later one, where they differ."""
     first, second = (
-        {key: facts for key, facts in side.get("gpu", {}).items() if isinstance(facts, dict)} for side in (before, after)
+        {key: facts for key, facts in side.get("gpu", {}).items() if isinstance(facts, dict)}
+        for side in (before, after)
     )
     for key in first.keys() & second.keys():
         del first[key], second[key]

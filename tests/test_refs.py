@@ -140,8 +140,12 @@ def test_local_times_are_local(monkeypatch: pytest.MonkeyPatch) -> None:
     time.tzset()
     try:
         assert parse_moment("2026-03-01 12:00", NOW).astimezone(datetime.UTC).hour == 17
-        assert parse_moment("06:30", NOW).astimezone(datetime.UTC) == datetime.datetime(2026, 3, 2, 11, 30, tzinfo=datetime.UTC)
-        assert parse_moment("08:30", NOW).astimezone(datetime.UTC) == datetime.datetime(2026, 3, 1, 13, 30, tzinfo=datetime.UTC)
+        assert parse_moment("06:30", NOW).astimezone(datetime.UTC) == datetime.datetime(
+            2026, 3, 2, 11, 30, tzinfo=datetime.UTC
+        )
+        assert parse_moment("08:30", NOW).astimezone(datetime.UTC) == datetime.datetime(
+            2026, 3, 1, 13, 30, tzinfo=datetime.UTC
+        )
     finally:
         monkeypatch.undo()
         time.tzset()

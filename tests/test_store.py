@@ -50,10 +50,9 @@ def test_key_is_never_committed(tmp_path: Path, document: dict[str, Any]) -> Non
     store = Store(str(tmp_path / "snapshots"))
     store.key()
     store.write(document, dump(document))
-    git = {"cwd": tmp_path, "check": True, "capture_output": True, "text": True}
-    subprocess.run(["git", "init", "-q"], **git)  # type: ignore[call-overload]
-    subprocess.run(["git", "add", "--all"], **git)  # type: ignore[call-overload]
-    staged = subprocess.run(["git", "ls-files"], **git).stdout  # type: ignore[call-overload]
+    for arguments in (["init", "-q"], ["add", "--all"]):
+        subprocess.run(["git", *arguments], cwd=tmp_path, check=True)
+    staged = subprocess.run(["git", "ls-files"], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
     assert "node-07" in staged
     assert ".key" not in staged
 
@@ -93,22 +92,24 @@ def test_disk_that_fails_in_mid_write_leaves_nothing(
 
 def test_head_is_read_without_the_rest(tmp_path: Path, document: dict[str, Any]) -> None:
     document["meta"] |= {
-        "tags": ["prod", "a,b\"c"], "note": "two\nlines = [x]", "digests": {"env": "00ff", "packages": "11"},
+        "tags": ["prod", 'a,b"c'], "note": "two\nlines = [x]", "digests": {"env": "00ff", "packages": "11"},
         "fingerprint": "b2:ff",
     }  # fmt: skip
-    document["outcome"] = {"status": "bad", "exit_code": 1, "ready_after_s": 3.5, "symptom": ["Error: \"x\"", "[y]"]}
+    document["outcome"] = {"status": "bad", "exit_code": 1, "ready_after_s": 3.5, "symptom": ['Error: "x"', "[y]"]}
     path = Store(str(tmp_path)).write(document, dump(document))
     head = read_head(path)
     assert (head.id, head.short, head.taken_at) == ("a41f09c2d7be", "a41f09c", "2026-02-26T19:52:36Z")
-    assert head.meta["tags"] == ["prod", "a,b\"c"]
+    assert head.meta["tags"] == ["prod", 'a,b"c']
     assert head.meta["note"] == "two\nlines = [x]"
     assert head.digests == {"env": "00ff", "packages": "11"}
-    assert head.outcome == {"status": "bad", "exit_code": 1, "ready_after_s": 3.5, "symptom": ["Error: \"x\"", "[y]"]}
+    assert head.outcome == {"status": "bad", "exit_code": 1, "ready_after_s": 3.5, "symptom": ['Error: "x"', "[y]"]}
 
 
 def test_head_of_a_hand_made_file_is_read_too(tmp_path: Path) -> None:
     path = tmp_path / "hand.toml"
-    path.write_text("# a remark\nschema = 1\nmeta.id = 'abcd'\nmeta.taken_at = 2026-01-01T00:00:00Z\nmeta.tags = ['x']\n")
+    path.write_text(
+        "# a remark\nschema = 1\nmeta.id = 'abcd'\nmeta.taken_at = 2026-01-01T00:00:00Z\nmeta.tags = ['x']\n"
+    )
     head = read_head(str(path))
     assert (head.id, head.taken_at, head.meta["tags"]) == ("abcd", "2026-01-01T00:00:00Z", ["x"])
 

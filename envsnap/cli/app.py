@@ -80,9 +80,8 @@ class CommandGroup(click.Group):
 @click.option("--store", metavar="DIR", help="Where snapshots are kept  [env: ENVSNAP_STORE]")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default=None, help="When to use colours")
 @click.option("-q", "--quiet", is_flag=True, help="No words on standard error")
-@click.option("-v", "--verbose", is_flag=True, help="More words on standard error")
 @click.pass_context
-def cli(ctx: click.Context, store: str | None, color: str | None, quiet: bool, verbose: bool) -> None:
+def cli(ctx: click.Context, store: str | None, color: str | None, quiet: bool) -> None:
     """Flight recorder for the environment of GPU programs.
 
     Take a snapshot before each launch. When "it worked yesterday" happens, ask what differs.
@@ -91,7 +90,6 @@ def cli(ctx: click.Context, store: str | None, color: str | None, quiet: bool, v
     state.store = store
     state.color = color or "auto"
     state.quiet = quiet
-    state.verbose = verbose
     if ctx.invoked_subcommand is None:
         from envsnap.cli.overview import print_overview
 

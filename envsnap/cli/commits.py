@@ -17,7 +17,7 @@ def commit_notes(changes: ChangeSet) -> Notes:
             continue
         path = changes.after.get((*change.path[:-1], "path")) or changes.before.get((*change.path[:-1], "path"))
         if isinstance(path, str):
-            from envsnap.collect.commits import commits_between
+            from envsnap.collect.repository.commits import commits_between
 
             notes[change.path] = commits_between(path, str(change.before), str(change.after))
     return notes

@@ -28,7 +28,6 @@ class State:
         self.store: str | None = None
         self.color = "auto"
         self.quiet = False
-        self.verbose = False
         self.head_start = head_start
 
 

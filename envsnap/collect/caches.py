@@ -10,9 +10,9 @@ import os
 import stat
 import time
 
-from envsnap.collect.cache_places import Places
 from envsnap.collect.declare import collector
-from envsnap.collect.inside import inside
+from envsnap.collect.machine.cache_places import Places
+from envsnap.collect.machine.inside import inside
 from envsnap.facts import STATE, FactSpec
 from envsnap.missing import Missing, missing_from
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from envsnap.collect.cache_places import Place
     from envsnap.collect.declare import Facts
+    from envsnap.collect.machine.cache_places import Place
     from envsnap.host import Host
 
 FACTS = [

@@ -11,7 +11,7 @@ import re
 
 from envsnap.collect.declare import collector
 from envsnap.collect.env import is_captured, readable
-from envsnap.collect.inside import inside
+from envsnap.collect.machine.inside import inside
 from envsnap.facts import IDENTITY, FactSpec
 from envsnap.missing import Missing, missing_from
 

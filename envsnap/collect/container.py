@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from envsnap.collect.container_signs import Signs, find_id, find_kind
 from envsnap.collect.declare import collector
-from envsnap.collect.inside import inside
-from envsnap.collect.kernel_files import kernel_text
-from envsnap.collect.mounts import top_mount
-from envsnap.collect.process_view import proc_of
+from envsnap.collect.machine.container_signs import Signs, find_id, find_kind
+from envsnap.collect.machine.inside import inside
+from envsnap.collect.machine.kernel_files import kernel_text
+from envsnap.collect.machine.mounts import top_mount
+from envsnap.collect.machine.process_view import proc_of
 from envsnap.facts import IDENTITY, FactSpec
 from envsnap.missing import Missing, missing_from
 

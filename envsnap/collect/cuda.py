@@ -10,7 +10,7 @@ import os
 import re
 
 from envsnap.collect.declare import collector
-from envsnap.collect.inside import inside
+from envsnap.collect.machine.inside import inside
 from envsnap.facts import IDENTITY, FactSpec
 from envsnap.missing import Missing
 

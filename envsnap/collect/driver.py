@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
-from envsnap.collect import daemons, module_file
 from envsnap.collect.declare import collector
-from envsnap.collect.gpu_files import library_version
-from envsnap.collect.inside import inside
+from envsnap.collect.machine import daemons, module_file
+from envsnap.collect.machine.inside import inside
+from envsnap.collect.nvml.files import library_version
 from envsnap.collect.progress import at
 from envsnap.facts import IDENTITY, STATE, FactSpec
 from envsnap.missing import Missing
@@ -99,7 +99,7 @@ def collect_driver(host: Host) -> Iterator[Facts]:
         return
     in_container = _in_container(host)
     if isinstance(version, str):
-        from envsnap.collect.driver_parameters import changed_parameters
+        from envsnap.collect.machine.driver_parameters import changed_parameters
 
         yield {"driver": {"parameters": changed_parameters(host, version, in_container=in_container) or None}}
     yield {"driver": _daemons(host, in_container=in_container)}
@@ -188,7 +188,7 @@ def _daemons(host: Host, *, in_container: bool) -> dict[str, Any]:
 
 
 def _in_container(host: Host) -> bool:
-    from envsnap.collect.container_signs import Signs, find_kind
+    from envsnap.collect.machine.container_signs import Signs, find_kind
 
     view = inside(host)
     return find_kind(Signs(host, host if isinstance(view, Missing) else view)) not in (None, "wsl")

@@ -12,7 +12,9 @@ FACTS = [
     FactSpec("model.dtype", IDENTITY, "string", "The data type that config.json names", weight=6),
     FactSpec("model.config_digest", IDENTITY, "string", "Digest of config.json", weight=6),
     FactSpec("model.tokenizer_digest", IDENTITY, "string", "Digest over the tokenizer's files", weight=5),
-    FactSpec("model.code_digest", IDENTITY, "string", "Digest over the model's own Python code (remote code)", weight=6),
+    FactSpec(
+        "model.code_digest", IDENTITY, "string", "Digest over the model's own Python code (remote code)", weight=6
+    ),
     FactSpec("model.weights_gib", IDENTITY, "number", "Size of all weight files in GiB, from stat", weight=6),
     FactSpec("model.weight_files", IDENTITY, "integer", "Number of weight files", weight=5),
     FactSpec("events.*", "V", "string", "What a package manager, a reboot or the reflog did, by UTC time", weight=0),

@@ -6,9 +6,9 @@ of truth: NVML through nvidia-ml-py, read only; sysfs and /proc where NVML does 
 
 from __future__ import annotations
 
-from envsnap.collect import gpu_files
 from envsnap.collect.declare import collector
-from envsnap.collect.gpu_facts import FACTS
+from envsnap.collect.nvml import files as gpu_files
+from envsnap.collect.nvml.facts import FACTS
 from envsnap.missing import Missing
 
 TYPE_CHECKING = False
@@ -38,7 +38,7 @@ def collect_gpu(host: Host) -> Iterator[Facts]:
     if not gpu_files.module_is_loaded(host):
         yield _without_module(has_gpus=bool(addresses))
         return
-    from envsnap.collect.gpu_session import ask_nvml
+    from envsnap.collect.nvml.session import ask_nvml
 
     yield from ask_nvml(host)
 

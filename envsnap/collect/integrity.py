@@ -11,14 +11,14 @@ import os
 import re
 import time
 
-from envsnap.collect.conda_record import hashes_in_prefix
-from envsnap.collect.content_hashes import ContentHashes
+from envsnap.collect.contents.conda_record import hashes_in_prefix
+from envsnap.collect.contents.files import compare
+from envsnap.collect.contents.hashes import ContentHashes
+from envsnap.collect.contents.record import OtherRecords, read_install_record
+from envsnap.collect.contents.source_trees import IMPORT_NAMES, find_trees, tree_digest
 from envsnap.collect.declare import collector
-from envsnap.collect.distributions import Distributions, normalise
-from envsnap.collect.inside import inside
-from envsnap.collect.install_record import OtherRecords, read_install_record
-from envsnap.collect.installed_files import compare
-from envsnap.collect.source_trees import IMPORT_NAMES, find_trees, tree_digest
+from envsnap.collect.installed.distributions import Distributions, normalise
+from envsnap.collect.machine.inside import inside
 from envsnap.facts import IDENTITY, VOLATILE, FactSpec
 from envsnap.missing import Missing, missing_from
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
+    from envsnap.collect.contents.files import Differences
+    from envsnap.collect.contents.record import InstallRecord
     from envsnap.collect.declare import Facts
-    from envsnap.collect.distributions import Distribution
-    from envsnap.collect.install_record import InstallRecord
-    from envsnap.collect.installed_files import Differences
+    from envsnap.collect.installed.distributions import Distribution
     from envsnap.host import Host
     from envsnap.interpreter import Interpreter
 

@@ -71,7 +71,7 @@ _NO_COMMAND = Missing("not-asked", "no command was given")
 @collector(section="launch", facts=FACTS, deadline=2.0)
 def collect_launch(host: Host) -> Iterator[Facts]:
     """Describe the command by its words and variables, then its interpreter and files."""
-    from envsnap.collect.frameworks import framework_of
+    from envsnap.collect.machine.frameworks import framework_of
 
     argv = [readable(word) for word in host.argv] if host.argv else host.denied.get("argv", _NO_COMMAND)
     framework = framework_of(argv) if isinstance(argv, list) else argv
@@ -88,7 +88,7 @@ def collect_launch(host: Host) -> Iterator[Facts]:
 
 
 def _job(host: Host, framework: str | None) -> dict[str, Any]:
-    from envsnap.collect.job import job_facts
+    from envsnap.collect.machine.job import job_facts
 
     found = job_facts(host.environ, framework)
     unread = host.denied.get("environ")
@@ -111,7 +111,7 @@ def _interpreter(host: Host) -> str | Missing | None:
 def _config_files(host: Host, argv: list[str]) -> dict[str, Any] | Missing:
     """Path and digest of each file that an option or a positional argument names."""
     from envsnap.collect.config import digest_of, free_slug, read_whole, slug_of
-    from envsnap.collect.inside import inside
+    from envsnap.collect.machine.inside import inside
 
     files = inside(host)
     if isinstance(files, Missing):
@@ -148,7 +148,7 @@ def _named_values(argv: list[str]) -> Iterator[tuple[str, str]]:
 
 def _flat(argv: list[str]) -> list[str]:
     """The words of a command line; those of the script that a shell is given with `-c` as well."""
-    from envsnap.collect.frameworks import commands_of
+    from envsnap.collect.machine.frameworks import commands_of
 
     words: list[str] = []
     for position, word in enumerate(argv):

@@ -11,12 +11,12 @@ import os
 import re
 
 from envsnap.collect.declare import collector
-from envsnap.collect.inside import inside
-from envsnap.collect.library_copies import find_copies
-from envsnap.collect.library_families import PLUGIN_VARIABLES, SONAMES, family_of, names_asked_for
-from envsnap.collect.library_files import LibraryFiles
-from envsnap.collect.loader import Loader, same_machine
-from envsnap.collect.torch_loading import find_torch, torch_libraries
+from envsnap.collect.loading.copies import find_copies
+from envsnap.collect.loading.families import PLUGIN_VARIABLES, SONAMES, family_of, names_asked_for
+from envsnap.collect.loading.files import LibraryFiles
+from envsnap.collect.loading.loader import Loader, same_machine
+from envsnap.collect.loading.torch_loading import find_torch, torch_libraries
+from envsnap.collect.machine.inside import inside
 from envsnap.elf import read_elf
 from envsnap.facts import IDENTITY, STATE, VOLATILE, FactSpec
 from envsnap.missing import Missing, missing_from
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from envsnap.collect.declare import Facts
-    from envsnap.collect.library_files import LibraryFile
-    from envsnap.collect.loader_walk import Resolution
+    from envsnap.collect.loading.files import LibraryFile
+    from envsnap.collect.loading.walk import Resolution
     from envsnap.host import Host
 
 NOT_FOUND = "not found"

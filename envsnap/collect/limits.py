@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 
-from envsnap.collect.cgroup_limits import group_limits
-from envsnap.collect.cpu_list import format_list, parse_list
 from envsnap.collect.declare import collector
-from envsnap.collect.inside import inside
-from envsnap.collect.kernel_files import kernel_text
-from envsnap.collect.process_view import proc_of
+from envsnap.collect.machine.cgroup_limits import group_limits
+from envsnap.collect.machine.cpu_list import format_list, parse_list
+from envsnap.collect.machine.inside import inside
+from envsnap.collect.machine.kernel_files import kernel_text
+from envsnap.collect.machine.process_view import proc_of
 from envsnap.facts import IDENTITY, STATE, FactSpec
 from envsnap.missing import Missing, missing_from
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from envsnap.collect.declare import Facts
-    from envsnap.collect.importable import SearchedPath
+    from envsnap.collect.installed.importable import SearchedPath
     from envsnap.host import Host
 
 FACTS = [
@@ -63,8 +63,8 @@ _HOPPER = 0x23
 @collector(section="native", facts=FACTS)
 def collect_native(host: Host) -> Iterator[Facts]:
     """Find each package where an import would, and read the headers of its module."""
-    from envsnap.collect.distributions import search_folders
-    from envsnap.collect.importable import SearchedPath
+    from envsnap.collect.installed.distributions import search_folders
+    from envsnap.collect.installed.importable import SearchedPath
     from envsnap.interpreter import find_interpreter
 
     path = SearchedPath(host, search_folders(host, find_interpreter(host)))

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 
 from envsnap.collect.declare import collector
-from envsnap.collect.inside import inside
-from envsnap.collect.kernel_files import optional_integer
-from envsnap.collect.nccl_plugin import find_nccl_plugin
+from envsnap.collect.machine.inside import inside
+from envsnap.collect.machine.kernel_files import optional_integer
+from envsnap.collect.machine.nccl_plugin import find_nccl_plugin
 from envsnap.facts import IDENTITY, STATE, FactSpec
 from envsnap.missing import Missing, missing_from
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envsnap.collect.declare import collector
-from envsnap.collect.package_facts import FRAMEWORKS, PACKAGE_FACTS
+from envsnap.collect.installed.facts import FRAMEWORKS, PACKAGE_FACTS
 from envsnap.missing import Missing, missing_from
 
 TYPE_CHECKING = False
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from envsnap.collect.declare import Facts
-    from envsnap.collect.distributions import Distribution, Distributions
-    from envsnap.collect.importable import SearchedPath
+    from envsnap.collect.installed.distributions import Distribution, Distributions
+    from envsnap.collect.installed.importable import SearchedPath
     from envsnap.host import Host
     from envsnap.interpreter import Interpreter
 
@@ -24,8 +24,8 @@ _HIDDEN = frozenset((*FRAMEWORKS, "triton", "numpy", "deep-gemm", "ray", "nvidia
 @collector(section="packages", also=("origins", "pins", "conflicts"), facts=PACKAGE_FACTS, deadline=3.0)
 def collect_packages(host: Host) -> Iterator[Facts]:
     """Names and versions first, then what takes a closer look."""
-    from envsnap.collect.distributions import Distributions, search_folders
-    from envsnap.collect.importable import SearchedPath
+    from envsnap.collect.installed.distributions import Distributions, search_folders
+    from envsnap.collect.installed.importable import SearchedPath
     from envsnap.interpreter import find_interpreter
 
     interpreter = find_interpreter(host)
@@ -53,7 +53,7 @@ def _versions(found: Distributions) -> dict[str, str | Missing]:
 def _origins(
     host: Host, interpreter: Interpreter, found: Distributions, path: SearchedPath
 ) -> dict[str, dict[str, str] | Missing]:
-    from envsnap.collect.install_origin import origin_or_missing, source_tree_origin
+    from envsnap.collect.installed.origin import origin_or_missing, source_tree_origin
 
     origins: dict[str, dict[str, str] | Missing] = {}
     for name, distribution in found.first.items():
@@ -77,7 +77,7 @@ def _lies_in_its_sources(distribution: Distribution, interpreter: Interpreter) -
 
 
 def _add_version_in_source(host: Host, distribution: Distribution, origin: dict[str, str], path: SearchedPath) -> None:
-    from envsnap.collect.source_version import disagree, version_in_source
+    from envsnap.collect.installed.source_version import disagree, version_in_source
 
     location = origin.get("location")
     if location is None:
@@ -90,8 +90,8 @@ def _add_version_in_source(host: Host, distribution: Distribution, origin: dict[
 
 
 def _pins(host: Host, interpreter: Interpreter, found: Distributions) -> dict[str, dict[str, str]]:
-    from envsnap.collect.markers import marker_environment
-    from envsnap.collect.requirements import read_requirements
+    from envsnap.collect.installed.markers import marker_environment
+    from envsnap.collect.installed.requirements import read_requirements
 
     environment = marker_environment(interpreter.version, interpreter.implementation)
     return {name: read_requirements(host, found.first[name], environment) for name in FRAMEWORKS if name in found.first}
@@ -100,7 +100,7 @@ def _pins(host: Host, interpreter: Interpreter, found: Distributions) -> dict[st
 def _conflicts(
     host: Host, found: Distributions, path: SearchedPath, origins: dict[str, dict[str, str] | Missing]
 ) -> dict[str, Any]:
-    from envsnap.collect.conflicts import find_conflicts, find_hidden
+    from envsnap.collect.installed.conflicts import find_conflicts, find_hidden
 
     locations = {
         name: origin["location"]

@@ -16,7 +16,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from envsnap.collect.declare import Collector
 
-PLAIN = ("launch", "env", "cuda", "driver", "system", "container", "network", "limits", "config", "caches", "extensions")
+PLAIN = (
+    "launch",
+    "env",
+    "cuda",
+    "driver",
+    "system",
+    "container",
+    "network",
+    "limits",
+    "config",
+    "caches",
+    "extensions",
+)
 """The plain readers, which share a process; third parties' collectors come last."""
 
 PROCESSES: tuple[tuple[str, ...], ...] = (

@@ -13,16 +13,16 @@ import time
 
 from envsnap.collect import progress
 from envsnap.collect.declare import collector
-from envsnap.collect.git_commands import GIT_TIMEOUT, CommitHead, Questions
-from envsnap.collect.git_config import (
+from envsnap.collect.repository.commands import GIT_TIMEOUT, CommitHead, Questions
+from envsnap.collect.repository.config import (
     follows_remote,
     parse_config,
     remote_url,
     submodule_paths,
     without_credentials,
 )
-from envsnap.collect.git_digest import modified_digest
-from envsnap.collect.git_files import (
+from envsnap.collect.repository.digest import modified_digest
+from envsnap.collect.repository.files import (
     count_stashes,
     find_repository,
     operation_under_way,
@@ -31,7 +31,7 @@ from envsnap.collect.git_files import (
     recent_moves,
     repository_at,
 )
-from envsnap.collect.own_files import is_of_store, is_snapshot
+from envsnap.collect.repository.own_files import is_of_store, is_snapshot
 from envsnap.facts import IDENTITY, VOLATILE, FactSpec
 from envsnap.missing import Missing, missing_from
 
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envsnap.collect.declare import Facts
-    from envsnap.collect.git_config import Config
-    from envsnap.collect.git_files import Head, Repository
-    from envsnap.collect.git_status import Status
+    from envsnap.collect.repository.config import Config
+    from envsnap.collect.repository.files import Head, Repository
+    from envsnap.collect.repository.status import Status
     from envsnap.host import Host
 
 REPOSITORIES_ASKED = 24
@@ -163,7 +163,7 @@ class Trees:
 
         Why they are not known, if they are not.
         """
-        from envsnap.collect.code_folders import find_editables, folders_outside
+        from envsnap.collect.installed.code_folders import find_editables, folders_outside
         from envsnap.errors import EnvsnapError
         from envsnap.interpreter import find_interpreter
 

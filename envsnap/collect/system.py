@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 import re
 
-from envsnap.collect.apt import unattended_upgrades
-from envsnap.collect.cpu_list import parse_list
 from envsnap.collect.declare import collector
-from envsnap.collect.firmware import board, firmware, hypervisor, read_processor
-from envsnap.collect.inside import inside
-from envsnap.collect.iommu import iommu_mode, redirecting_bridges
-from envsnap.collect.kernel_files import kernel_integer, kernel_text, optional_integer
+from envsnap.collect.machine.apt import unattended_upgrades
+from envsnap.collect.machine.cpu_list import parse_list
+from envsnap.collect.machine.firmware import board, firmware, hypervisor, read_processor
+from envsnap.collect.machine.inside import inside
+from envsnap.collect.machine.iommu import iommu_mode, redirecting_bridges
+from envsnap.collect.machine.kernel_files import kernel_integer, kernel_text, optional_integer
 from envsnap.facts import IDENTITY, STATE, FactSpec
 from envsnap.missing import Missing
 
@@ -195,7 +195,7 @@ def _libc(host: Host) -> str | Missing:
             found = None
         if found:
             return found
-    from envsnap.collect.c_library import find_c_library
+    from envsnap.collect.machine.c_library import find_c_library
 
     return find_c_library(host)
 

@@ -56,8 +56,8 @@ _RODATA_LIMIT = 64 << 20
 @collector(section="torch", facts=FACTS)
 def collect_torch(host: Host) -> Facts:
     """Read torch/version.py, its CMake file and two of its libraries."""
-    from envsnap.collect.distributions import search_folders
-    from envsnap.collect.importable import SearchedPath
+    from envsnap.collect.installed.distributions import search_folders
+    from envsnap.collect.installed.importable import SearchedPath
     from envsnap.interpreter import find_interpreter
 
     directory = SearchedPath(host, search_folders(host, find_interpreter(host))).find_package("torch")

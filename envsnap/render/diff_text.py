@@ -7,7 +7,7 @@ from typing import Any
 
 from envsnap.model import Change, ChangeSet, Snapshot
 from envsnap.render.lines import Line, Piece, table
-from envsnap.render.values import absent_word, label, list_edits, value_text, when
+from envsnap.render.values import LONGEST, absent_word, label, list_edits, value_text, when
 
 Notes = dict[tuple[str, ...], list[str]]
 """More about a change, from outside the snapshots: the commits between two commits."""
@@ -20,10 +20,11 @@ def diff_lines(
     changes: ChangeSet, *, show_all: bool = False, notes: Notes | None = None, section: str = ""
 ) -> list[Line]:
     """The whole text of `envsnap diff`."""
-    lines = [*header(changes.before, changes.after), []]
+    lines = header(changes.before, changes.after)
     shown = list(changes.changes)
     if not shown:
         where = f" in {section}" if section else ""
+        lines.append([])
         lines.append([(f"no difference{where}", "strong")])
     for name, group in by_section(shown):
         lines += section_lines(name, group, notes or {}, show_all=show_all)
@@ -50,6 +51,9 @@ def _ends(snapshot: Snapshot) -> list[Piece]:
     status = snapshot.outcome.get("status")
     if status:
         details.append(f"marked {status}")
+    symptom = snapshot.outcome.get("symptom") or []
+    if symptom:
+        details.append(value_text(str(symptom[0]), 90))
     if meta.get("note"):
         details.append(value_text(meta["note"], 60))
     return [
@@ -74,7 +78,7 @@ def section_lines(name: str, changes: Sequence[Change], notes: Notes, *, show_al
     rows: list[list[Piece]] = []
     details: list[list[Line]] = []
     for change in changes:
-        rows.append(_row(change))
+        rows.append(_row(change, whole=show_all))
         below = _edit_lines(change)
         below += [
             [("        ", ""), (value_text(note, 0 if show_all else 120), "quiet")]
@@ -87,7 +91,7 @@ def section_lines(name: str, changes: Sequence[Change], notes: Notes, *, show_al
     return lines
 
 
-def _row(change: Change, *, full_path: bool = False) -> list[Piece]:
+def _row(change: Change, *, full_path: bool = False, whole: bool = False) -> list[Piece]:
     mark, style = _MARKS.get(change.kind, ("?", "quiet"))
     mark = _ARROWS.get(change.direction, mark)
     name = f"{change.section}.{label(change.path)}" if full_path else label(change.path)
@@ -95,19 +99,25 @@ def _row(change: Change, *, full_path: bool = False) -> list[Piece]:
     if _edits(change):
         row.append((f"{len(_parts(change.before))} → {len(_parts(change.after))} entries", ""))
         return row
-    row.append((_arrow(change), style))
+    row.append((_arrow(change, whole=whole), style))
     if change.step:
         row.append((f"{change.step}" if change.direction else "same version, written differently", "quiet"))
     return row
 
 
-def _arrow(change: Change) -> str:
+_HASHES = ("commit", "digest", "diff_digest", "build_id", "config_digest", "code_digest", "tokenizer_digest")
+
+
+def _arrow(change: Change, *, whole: bool = False) -> str:
     nothing = absent_word(change.section)
+    before, after = (value_text(side, 0 if whole else LONGEST) for side in (change.before, change.after))
+    if change.path[-1] in _HASHES and not whole:
+        before, after = _short_hash(before), _short_hash(after)
     if change.kind == "added":
-        return value_text(change.after) if change.section == "packages" else f"{nothing} → {value_text(change.after)}"
+        return after if change.section == "packages" else f"{nothing} → {after}"
     if change.kind == "removed":
-        return f"{value_text(change.before)} → {nothing}"
-    return f"{value_text(change.before)} → {value_text(change.after)}"
+        return f"{before} → {nothing}"
+    return f"{before} → {after}"
 
 
 def _parts(value: Any) -> list[Any]:
@@ -184,7 +194,7 @@ def _short_arrow(change: Change) -> str:
     nothing = absent_word(change.section)
     before = nothing if change.kind == "added" else value_text(change.before, 40)
     after = nothing if change.kind == "removed" else value_text(change.after, 40)
-    if change.path[-1] in ("commit", "digest", "diff_digest", "build_id"):
+    if change.path[-1] in _HASHES:
         before, after = _short_hash(before), _short_hash(after)
     return f"{before} → {after}"
 

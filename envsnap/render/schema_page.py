@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -122,7 +123,10 @@ def json_schema(specs: Iterable[FactSpec]) -> dict[str, Any]:
 def _place(node: dict[str, Any], spec: FactSpec) -> None:
     for part in spec.parts:
         node["type"] = "object"
-        if part == "*":
+        if "*" in part and part != "*":
+            pattern = "^" + ".*".join(re.escape(piece) for piece in part.split("*")) + "$"
+            child = node.setdefault("patternProperties", {}).setdefault(pattern, {})
+        elif part == "*":
             child = node.get("additionalProperties")
             if not isinstance(child, dict):
                 child = node["additionalProperties"] = {}

@@ -48,7 +48,9 @@ def changed(document: dict[str, Any]) -> dict[str, Any]:
     return after
 
 
-def test_text_says_what_was_compared_and_every_change(envsnap: Any, keep: Keep, document: dict[str, Any], changed: dict[str, Any]) -> None:
+def test_text_says_what_was_compared_and_every_change(
+    envsnap: Any, keep: Keep, document: dict[str, Any], changed: dict[str, Any]
+) -> None:
     keep(document)
     keep(changed, minutes=5)
     text = envsnap("diff", "latest~1", "latest").stdout
@@ -69,13 +71,17 @@ def test_text_says_what_was_compared_and_every_change(envsnap: Any, keep: Keep, 
     assert lines[-1].startswith("8 changes in 4 sections, 1 not known on one side (hidden: 1 ")
 
 
-def test_all_shows_the_volatile_too(envsnap: Any, keep: Keep, document: dict[str, Any], changed: dict[str, Any]) -> None:
+def test_all_shows_the_volatile_too(
+    envsnap: Any, keep: Keep, document: dict[str, Any], changed: dict[str, Any]
+) -> None:
     keep(document)
     keep(changed, minutes=5)
     assert re.search(r"gpu\.14e1ea2c\.temperature_c +\d+ → 88", envsnap("diff", "latest~1", "latest", "--all").stdout)
 
 
-def test_json_is_versioned_and_complete(envsnap: Any, keep: Keep, document: dict[str, Any], changed: dict[str, Any]) -> None:
+def test_json_is_versioned_and_complete(
+    envsnap: Any, keep: Keep, document: dict[str, Any], changed: dict[str, Any]
+) -> None:
     before, after = keep(document), keep(changed, minutes=5)
     result = json.loads(envsnap("diff", before, after, "--json").stdout)
     assert result["schema"] == "envsnap.diff/1"
@@ -119,7 +125,9 @@ def test_reads_standard_input(envsnap: Any, keep: Keep, document: dict[str, Any]
     assert "NCCL_P2P_DISABLE" in text
 
 
-def test_alone_it_says_what_it_chose(envsnap: Any, keep: Keep, document: dict[str, Any], changed: dict[str, Any]) -> None:
+def test_alone_it_says_what_it_chose(
+    envsnap: Any, keep: Keep, document: dict[str, Any], changed: dict[str, Any]
+) -> None:
     assert "envsnap take" in envsnap("diff", code=2).stderr
     keep(document)
     keep(changed, minutes=5)
@@ -144,7 +152,9 @@ def test_last_good_against_now(envsnap: Any) -> None:
     assert len(list(envsnap.store.glob("*/*.toml"))) == 1
 
 
-def test_blocks_that_are_equal_need_not_be_parsed(keep: Keep, document: dict[str, Any], changed: dict[str, Any], tmp_path: Path) -> None:
+def test_blocks_that_are_equal_need_not_be_parsed(
+    keep: Keep, document: dict[str, Any], changed: dict[str, Any], tmp_path: Path
+) -> None:
     """The quick way of loading a pair finds what the slow way finds."""
     from envsnap.comparison import compare
     from envsnap.pairs import load_pair, reduce_texts
@@ -159,10 +169,17 @@ def test_blocks_that_are_equal_need_not_be_parsed(keep: Keep, document: dict[str
     assert reduced is not None
     assert len(reduced[0]) < len(Path(before).read_text()) / 2
     quick, slow = compare(*load_pair(before, after)), compare(load_file(before), load_file(after))
-    assert (quick.changes, quick.unknown, quick.minor, quick.not_recorded) == (slow.changes, slow.unknown, slow.minor, slow.not_recorded)
+    assert (quick.changes, quick.unknown, quick.minor, quick.not_recorded) == (
+        slow.changes,
+        slow.unknown,
+        slow.minor,
+        slow.not_recorded,
+    )
 
 
-def test_log_folds_identical_and_says_what_changed(envsnap: Any, keep: Keep, document: dict[str, Any], changed: dict[str, Any]) -> None:
+def test_log_folds_identical_and_says_what_changed(
+    envsnap: Any, keep: Keep, document: dict[str, Any], changed: dict[str, Any]
+) -> None:
     for minutes in (0, 10, 20):
         keep(document, minutes=minutes, fingerprint="b2:1")
     keep(changed, minutes=30, fingerprint="b2:2", tags=["prod"], note="after the upgrade")
@@ -252,7 +269,9 @@ def test_completion_knows_references(envsnap: Any, keep: Keep, document: dict[st
     assert "feedc0d" in done.stdout
 
 
-def test_colours_follow_the_terminal_and_the_conventions(envsnap: Any, keep: Keep, document: dict[str, Any], changed: dict[str, Any]) -> None:
+def test_colours_follow_the_terminal_and_the_conventions(
+    envsnap: Any, keep: Keep, document: dict[str, Any], changed: dict[str, Any]
+) -> None:
     keep(document)
     keep(changed, minutes=5)
     pair = ("diff", "latest~1", "latest")
@@ -269,7 +288,13 @@ def test_colours_follow_the_terminal_and_the_conventions(envsnap: Any, keep: Kee
 def on_terminal(envsnap: Any, *arguments: str) -> str:
     """What a command prints on a pseudo-terminal."""
     leader, follower = pty.openpty()
-    process = subprocess.Popen([envsnap.program, *arguments], env=envsnap.environ | {"TERM": "xterm-256color"}, cwd=envsnap.cwd, stdout=follower, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [envsnap.program, *arguments],
+        env=envsnap.environ | {"TERM": "xterm-256color"},
+        cwd=envsnap.cwd,
+        stdout=follower,
+        stderr=subprocess.DEVNULL,
+    )
     os.close(follower)
     chunks = []
     while True:
@@ -287,7 +312,14 @@ def on_terminal(envsnap: Any, *arguments: str) -> str:
 
 def test_reader_that_has_seen_enough(envsnap: Any, keep: Keep, document: dict[str, Any]) -> None:
     keep(document)
-    done = subprocess.run(["bash", "-c", f"set -o pipefail; {envsnap.program} show | head -1"], env=envsnap.environ, cwd=envsnap.cwd, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {envsnap.program} show | head -1"],
+        env=envsnap.environ,
+        cwd=envsnap.cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0
     assert done.stdout == "schema = 1\n"
     assert done.stderr == ""
@@ -317,7 +349,14 @@ def test_bug_in_envsnap_leaves_a_crash_file_without_secrets(envsnap: Any, keep: 
         "show.print_part = broken; sys.argv = ['envsnap', 'show']\n"
         "from envsnap.cli import main; main()"
     )
-    done = subprocess.run([sys.executable, "-c", script], env=envsnap.environ, cwd=envsnap.cwd, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=envsnap.environ,
+        cwd=envsnap.cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 4
     assert "this is a bug in envsnap" in done.stderr
     assert "Traceback" not in done.stderr
@@ -329,7 +368,14 @@ def test_bug_in_envsnap_leaves_a_crash_file_without_secrets(envsnap: Any, keep: 
 def test_interrupt_is_130(envsnap: Any) -> None:
     script = "import os, signal, sys; import envsnap.cli.show as show\nshow.print_part = lambda *a: os.kill(os.getpid(), signal.SIGINT)\nsys.argv = ['envsnap', 'show', '-']\nfrom envsnap.cli import main; main()"
     text = b"schema = 1\n[meta]\nid = 'abcd'\n"
-    done = subprocess.run([sys.executable, "-c", script], env=envsnap.environ, cwd=envsnap.cwd, input=text, capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=envsnap.environ,
+        cwd=envsnap.cwd,
+        input=text,
+        capture_output=True,
+        check=False,
+    )
     assert done.returncode == 130
 
 

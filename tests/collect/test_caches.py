@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envsnap.collect import caches
-from envsnap.collect.cache_places import Places, framework_of
 from envsnap.collect.caches import Walk, collect_caches
+from envsnap.collect.machine.cache_places import Places, framework_of
 from envsnap.facts import FactTable, leaves
 from envsnap.host import Host
 from envsnap.missing import Missing

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from envsnap.collect.code_folders import find_editables, folders_outside
+from envsnap.collect.installed.code_folders import find_editables, folders_outside
 from envsnap.host import Host
 from envsnap.interpreter import find_interpreter
 
@@ -27,6 +27,7 @@ class Environment:
     def direct_url(self, name: str, content: object) -> None:
         (self.site / f"{name}.dist-info").mkdir()
         (self.site / f"{name}.dist-info/direct_url.json").write_text(json.dumps(content))
+        (self.site / f"_{name}.pth").write_text("# every editable install leaves one\n")
 
     def host(self, cwd: Path | str = "/", **environ: str) -> Host:
         return Host(python=self.python, cwd=str(cwd), environ=environ)

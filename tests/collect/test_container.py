@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envsnap.collect.container import collect_container
-from envsnap.collect.container_signs import Signs, find_id, find_kind
+from envsnap.collect.machine.container_signs import Signs, find_id, find_kind
 from envsnap.host import Host
 from envsnap.missing import Missing
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from envsnap.collect import daemons, driver, driver_parameters
+from envsnap.collect import driver
+from envsnap.collect.machine import daemons, driver_parameters
 from envsnap.collect.runner import Collected
 from envsnap.facts import FactTable, leaves
 from envsnap.host import Host

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envsnap.collect.git_config import parse_config, remote_url, submodule_paths, without_credentials
-from envsnap.collect.git_status import parse_status
+from envsnap.collect.repository.config import parse_config, remote_url, submodule_paths, without_credentials
+from envsnap.collect.repository.status import parse_status
 
 ANY_TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=20)
 

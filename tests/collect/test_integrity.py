@@ -17,9 +17,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from envsnap.collect.content_hashes import ContentHashes
-from envsnap.collect.install_record import InstallRecord, OtherRecords, read_install_record
-from envsnap.collect.installed_files import LARGE, compare
+from envsnap.collect.contents.files import LARGE, compare
+from envsnap.collect.contents.hashes import ContentHashes
+from envsnap.collect.contents.record import InstallRecord, OtherRecords, read_install_record
 from envsnap.collect.integrity import FACTS
 from envsnap.collect.runner import Capture
 from envsnap.facts import FactTable, leaves

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from envsnap.collect import launch
-from envsnap.collect.frameworks import framework_of
-from envsnap.collect.job import job_facts
+from envsnap.collect.machine.frameworks import framework_of
+from envsnap.collect.machine.job import job_facts
 from envsnap.collect.runner import Collected
 from envsnap.facts import FactTable, leaves
 from envsnap.host import Host

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envsnap.collect import limits
-from envsnap.collect.cgroup_limits import group_limits
-from envsnap.collect.cpu_list import format_list, parse_list
 from envsnap.collect.limits import allowed_cpus, collect_limits, process_limits, shared_memory
+from envsnap.collect.machine.cgroup_limits import group_limits
+from envsnap.collect.machine.cpu_list import format_list, parse_list
 from envsnap.facts import FactTable, leaves
 from envsnap.host import Host
 from envsnap.missing import Missing

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from envsnap.collect.nccl_plugin import find_nccl_plugin
+from envsnap.collect.machine.nccl_plugin import find_nccl_plugin
 from envsnap.collect.network import collect_network
 from envsnap.host import Host
 from envsnap.missing import Missing

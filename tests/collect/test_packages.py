@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.utils import canonicalize_name
 
-from envsnap.collect.distributions import normalise
+from envsnap.collect.installed.distributions import normalise
 from envsnap.host import Host
 
 ORACLE = """

@@ -15,10 +15,10 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from envsnap.collect import markers
-from envsnap.collect.distributions import Distribution
-from envsnap.collect.markers import holds, marker_environment
-from envsnap.collect.requirements import read_requirements
+from envsnap.collect.installed import markers
+from envsnap.collect.installed.distributions import Distribution
+from envsnap.collect.installed.markers import holds, marker_environment
+from envsnap.collect.installed.requirements import read_requirements
 from envsnap.host import Host
 
 MACHINE = os.uname().machine

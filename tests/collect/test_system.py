@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envsnap.collect.apt import unattended_upgrades
-from envsnap.collect.c_library import find_c_library
-from envsnap.collect.firmware import board, firmware, hypervisor, read_processor
-from envsnap.collect.iommu import iommu_mode, redirecting_bridges
+from envsnap.collect.machine.apt import unattended_upgrades
+from envsnap.collect.machine.c_library import find_c_library
+from envsnap.collect.machine.firmware import board, firmware, hypervisor, read_processor
+from envsnap.collect.machine.iommu import iommu_mode, redirecting_bridges
 from envsnap.collect.system import collect_system
 from envsnap.facts import FactTable, leaves
 from envsnap.host import Host

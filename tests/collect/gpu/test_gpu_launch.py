@@ -9,7 +9,7 @@ import pytest
 from fakenvml.capture import Machine
 from fakenvml.machine import MIB, put_process
 
-from envsnap.collect.gpu_files import library_version
+from envsnap.collect.nvml.files import library_version
 from envsnap.host import Host
 
 KEYS = ["14e1ea2c", "31ff2d87", "4a8806b4", "59d00956", "63c0addf", "6e8a3de3", "815e3adc", "8bc00a70"]

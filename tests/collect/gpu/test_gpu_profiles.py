@@ -236,7 +236,7 @@ def test_a_binding_that_cannot_be_imported_is_said(gpu_machine: Callable[..., Ma
 
 def test_the_shortcut_at_import_leaves_nothing_behind() -> None:
     code = (
-        "import sys; from envsnap.collect.nvml import NvmlRefusedError, open_nvml\n"
+        "import sys; from envsnap.collect.nvml.calls import NvmlRefusedError, open_nvml\n"
         "try: open_nvml()\nexcept NvmlRefusedError as error: print(error.code)\n"
         "print('subprocess' in sys.modules)\n"
         "import ctypes.util; print(ctypes.util.find_library('c'))"

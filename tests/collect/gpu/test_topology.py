@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from envsnap.collect.gpu_files import key_of, path_parts
-from envsnap.collect.topology import Place, path_class, places_of_hcas
+from envsnap.collect.nvml.files import key_of, path_parts
+from envsnap.collect.nvml.topology import Place, path_class, places_of_hcas
 from envsnap.host import Host
 
 ROOT = "/sys/devices/pci0000:15"

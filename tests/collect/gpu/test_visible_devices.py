@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envsnap.collect.visible_devices import Device, MigDevice, visible_devices
+from envsnap.collect.nvml.visible_devices import Device, MigDevice, visible_devices
 
 UUIDS = [
     "GPU-0944466e-6330-4842-ae89-1bcb68649531",

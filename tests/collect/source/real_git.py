@@ -109,6 +109,7 @@ def install_editable(venv: Path, name: str, location: Path) -> None:
     info = site_packages(venv) / f"{name.replace('-', '_')}-1.0.dist-info"
     info.mkdir()
     (info / "direct_url.json").write_text(f'{{"dir_info": {{"editable": true}}, "url": "{location.as_uri()}"}}')
+    (site_packages(venv) / f"_{name}.pth").write_text("# every editable install leaves one\n")
 
 
 def fingerprint(folder: Path) -> dict[str, tuple]:

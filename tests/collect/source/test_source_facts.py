@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from real_git import COMMITTED_AT, Repo
 
-from envsnap.collect import git_commands
+from envsnap.collect.repository import commands as git_commands
 from envsnap.missing import Missing
 
 

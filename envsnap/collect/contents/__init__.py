@@ -1,0 +1,1 @@
+"""Whether installed files are still what the installer put there."""

@@ -1,0 +1,1 @@
+"""The kernel, the container, the firmware and the mounts, from their files."""

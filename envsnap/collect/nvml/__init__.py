@@ -1,0 +1,1 @@
+"""GPUs through NVML and the files beside it, every answer guarded by itself."""

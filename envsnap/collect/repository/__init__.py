@@ -1,0 +1,1 @@
+"""What a git repository is, from its files and from bounded git processes."""
