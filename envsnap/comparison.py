@@ -36,6 +36,7 @@ def compare(before: Snapshot, after: Snapshot) -> ChangeSet:
     first, second = dict(before.facts), dict(after.facts)
     renamed = match_gpus(first, second)
     first, second = rename_gpus(first, renamed), rename_gpus(second, {})
+    _forget_script_directory(before, after, first, second)
     other_host = before.meta.get("host") != after.meta.get("host")
     not_recorded = _not_recorded(before, after)
     for section in (*_NEVER_COMPARED, *not_recorded):
@@ -63,6 +64,18 @@ def compare(before: Snapshot, after: Snapshot) -> ChangeSet:
         not_recorded=tuple(not_recorded),
         renamed=renamed,
     )
+
+
+def _forget_script_directory(
+    before: Snapshot, after: Snapshot, first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    """Where one side was taken without a command, leave out what a command puts in front of `sys.path`."""
+    if not any(side.why_missing(("launch", "argv")) for side in (before, after)):
+        return
+    paths = [list(side.get("python", {}).get("sys_path", [])) for side in (first, second)]
+    for side, own, other in ((first, paths[0], paths[1]), (second, paths[1], paths[0])):
+        if own and other and own[0] not in other:
+            side["python"] = {**side["python"], "sys_path": own[1:]}
 
 
 def narrow(changes: ChangeSet, sections: tuple[str, ...]) -> ChangeSet:

@@ -277,3 +277,14 @@ def test_deepdiff_drags_nothing_of_the_environment_in(
         check=False,
     )
     assert done.returncode == 0, done.stderr.decode()
+
+
+def test_directory_of_a_script_counts_only_where_both_sides_have_a_command(document: dict[str, Any]) -> None:
+    after = copy.deepcopy(document)
+    after["python"]["sys_path"] = ["/opt/venvs/sglang/bin", *document["python"]["sys_path"][1:]]
+    assert paths(changed(document, after).changes) == {"python.sys_path"}
+    del after["launch"]["argv"]
+    after["missing"] = {"launch.argv": "not-asked: no command was given"}
+    assert not changed(document, after).changes
+    after["python"]["sys_path"] = [*document["python"]["sys_path"][1:], "/late"]
+    assert paths(changed(document, after).changes) == {"python.sys_path"}
