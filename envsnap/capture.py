@@ -49,8 +49,12 @@ def complete(
 
     redactor = Redactor(key)
     note = redactor.text(note)
-    collected = capture.finish(timeout)
-    sections = redactor.document(clean(collected.facts))
+
+    def treat(piece: Any) -> Any:
+        return redactor.document(clean(piece))
+
+    collected = capture.finish(timeout, treat)
+    sections = collected.facts
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "meta": {

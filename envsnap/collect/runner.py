@@ -22,7 +22,7 @@ from envsnap.paths import join_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from envsnap.collect.declare import Collector
@@ -82,6 +82,7 @@ class Capture:
         self._late: dict[str, dict[str, Any]] = {}
         self._collected = Collected()
         self._unread: dict[str, dict[str, Missing]] = {}
+        self._treat: Callable[[Any], Any] | None = None
         self._children: list[Child] = []
         for process in processes:
             names = [name for name in process if name not in self.skipped]
@@ -94,9 +95,13 @@ class Capture:
             child.stop()
         self._children = []
 
-    def finish(self, timeout: float = TIMEOUT) -> Collected:
-        """Read until every collector answered or `timeout` seconds passed since the start."""
+    def finish(self, timeout: float = TIMEOUT, treat: Callable[[Any], Any] | None = None) -> Collected:
+        """Read until every collector answered or `timeout` seconds passed since the start.
+
+        `treat` is applied to each piece as it comes: what must be done to all facts is done while others still work.
+        """
         self.until = self.started + timeout
+        self._treat = treat
         try:
             while self._children:
                 self._step()
@@ -184,6 +189,8 @@ class Capture:
 
     def _merge(self, name: str, fragment: dict[str, Any]) -> None:
         allowed = self._sections[name]
+        if self._treat is not None:
+            fragment = self._treat(fragment)
         unread = self._unread.setdefault(name, {})
         earlier = set(unread)
         for section, table in fragment.items():
