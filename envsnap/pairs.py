@@ -17,8 +17,9 @@ from envsnap.snapshot import SCHEMA, Snapshot
 _BLOCK = re.compile(r"\n\n(?=\[)")
 _ALWAYS = ("schema = ", "[meta]", "[meta.digests]", "[outcome]", "[missing]", "[collectors.")
 """Blocks that are parsed even where they are equal: the frame."""
-_GPU = ("[gpu.", "[gpu]")
-"""Blocks of GPUs: parsed where a GPU came or went, because then they are matched with each other."""
+_GPU = ("[gpu.", "[gpu]", "[topology.")
+"""Blocks of GPUs: parsed where a GPU came or went (they are matched with each other then) or a link changed (the
+whole matrix is shown)."""
 
 
 def load_identical(before_path: str, after_path: str) -> tuple[Snapshot, Snapshot] | None:
@@ -63,15 +64,20 @@ def reduce_texts(before: str, after: str) -> tuple[str, str] | None:
     if not (_is_canonical(before) and _is_canonical(after)):
         return None
     first, second = _BLOCK.split(before), _BLOCK.split(after)
-    always = _ALWAYS if _gpu_heads(first) == _gpu_heads(second) else _ALWAYS + _GPU
+    always = _ALWAYS if _gpu_view(first) == _gpu_view(second) else _ALWAYS + _GPU
     shared = {block for block in set(first) & set(second) if not block.startswith(always)}
     if len(set(first)) != len(first) or len(set(second)) != len(second):
         return None
     return tuple("\n\n".join([*(b for b in blocks if b not in shared)]) + "\n" for blocks in (first, second))  # type: ignore[return-value]
 
 
-def _gpu_heads(blocks: list[str]) -> set[str]:
-    return {block.partition("\n")[0] for block in blocks if block.startswith(_GPU)}
+def _gpu_view(blocks: list[str]) -> set[str]:
+    """What a comparison of GPUs needs whole: which there are, and how they are connected."""
+    return {
+        block if block.startswith("[topology.") else block.partition("\n")[0]
+        for block in blocks
+        if block.startswith(_GPU)
+    }
 
 
 def _is_canonical(text: str) -> bool:

@@ -22,18 +22,27 @@ Examples:
   envsnap show                     the newest snapshot of this host
   envsnap show good:packages       one section
   envsnap show latest:env.PATH     one fact
+  envsnap show --topology          the matrix of GPUs
   envsnap show now --stable        without host, time and ids: equal machines print equal texts
 """,
 )
 @click.argument("ref", default="latest", shell_complete=complete_reference)
 @click.option("--missing", "only_missing", is_flag=True, help="Only what could not be known, and why")
 @click.option("--stable", is_flag=True, help="Only what identifies the environment: no host, times, ids or state")
+@click.option("--topology", is_flag=True, help="The matrix of GPUs and NICs, as `nvidia-smi topo -m` shows it")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of TOML")
 @click.option("--python", metavar="PATH", help="The interpreter to look at for `now`")
 @store_option
 @click.pass_obj
 def command(
-    state: State, ref: str, only_missing: bool, stable: bool, as_json: bool, python: str | None, store_here: str | None
+    state: State,
+    ref: str,
+    only_missing: bool,
+    stable: bool,
+    topology: bool,
+    as_json: bool,
+    python: str | None,
+    store_here: str | None,
 ) -> None:
     """Print the snapshot REF (by default the newest of this host)."""
     store = open_store(state, store_here)
@@ -46,6 +55,11 @@ def command(
         snapshot = resolver(store).load(parsed)
     if only_missing:
         print_missing(state, snapshot, as_json)
+        return
+    if topology:
+        from envsnap.render.topology_text import topology_lines
+
+        print_lines(state, topology_lines(snapshot))
         return
     document = stable_document(snapshot) if stable else snapshot.document
     print_part(document, parsed.section, as_json)

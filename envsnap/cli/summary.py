@@ -55,6 +55,9 @@ def _what_it_is(snapshot: Snapshot) -> Line:
     parts += [f"{names.count(name)}x {name}" for name in dict.fromkeys(names)]
     driver = facts.get("driver", {}).get("version")
     parts.append(f"driver {driver}" if driver else "no GPU driver")
+    cuda = facts.get("driver", {}).get("cuda_version")
+    if cuda:
+        parts.append(f"CUDA {cuda}")
     packages = facts.get("packages", {})
     torch = facts.get("torch", {}).get("version")
     if torch:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from envsnap.model import Change, ChangeSet, Snapshot
+from envsnap.render.gpu_names import gpu_names, pair_name, several
 from envsnap.render.lines import Line, Piece, table
+from envsnap.render.topology_text import topology_lines
 from envsnap.render.values import LONGEST, absent_word, label, list_edits, value_text, when
 
 Notes = dict[tuple[str, ...], list[str]]
 """More about a change, from outside the snapshots: the commits between two commits."""
 
+_MOST_PAIRS = 3
 _MARKS = {"added": ("+", "added"), "removed": ("-", "removed"), "changed": ("~", "")}
 _ARROWS = {"up": "↑", "down": "↓"}
 
@@ -26,8 +29,12 @@ def diff_lines(
         where = f" in {section}" if section else ""
         lines.append([])
         lines.append([(f"no difference{where}", "strong")])
+    names = gpu_names(changes.after, changes.before)
     for name, group in by_section(shown):
-        lines += section_lines(name, group, notes or {}, show_all=show_all)
+        lines += section_lines(name, group, notes or {}, show_all=show_all, names=names)
+        if any(change.path[:2] == ("topology", "link") for change in group):
+            matrix = topology_lines(changes.after, changes.before)
+            lines += [[], *([("    ", ""), *line] for line in matrix)]
     if show_all and changes.minor:
         lines.append([])
         lines.append([("volatile, or within its tolerance", "heading")])
@@ -72,13 +79,24 @@ def by_section(changes: Sequence[Change]) -> list[tuple[str, list[Change]]]:
     return list(groups.items())
 
 
-def section_lines(name: str, changes: Sequence[Change], notes: Notes, *, show_all: bool = False) -> list[Line]:
-    """One section: its heading, then each change in aligned columns, with edits of lists below it."""
+def section_lines(
+    name: str,
+    changes: Sequence[Change],
+    notes: Notes,
+    *,
+    show_all: bool = False,
+    names: Mapping[str, str] | None = None,
+) -> list[Line]:
+    """One section: its heading, then each change in aligned columns, with edits of lists below it.
+
+    What is the same on several GPUs, or on several pairs of them, is one line.
+    """
     lines: list[Line] = [[], [(name, "heading")]]
     rows: list[list[Piece]] = []
     details: list[list[Line]] = []
-    for change in changes:
-        rows.append(_row(change, whole=show_all))
+    for group in same_on_several(changes):
+        change = group[0]
+        rows.append(_row(change, whole=show_all, label_=group_label(group, names or {})))
         below = _edit_lines(change)
         below += [
             [("        ", ""), (value_text(note, 0 if show_all else 120), "quiet")]
@@ -91,10 +109,39 @@ def section_lines(name: str, changes: Sequence[Change], notes: Notes, *, show_al
     return lines
 
 
-def _row(change: Change, *, full_path: bool = False, whole: bool = False) -> list[Piece]:
+def same_on_several(changes: Sequence[Change]) -> list[list[Change]]:
+    """Changes that say the same of several GPUs or pairs together, in the order of the first of each group."""
+    groups: dict[tuple[Any, ...], list[Change]] = {}
+    for change in changes:
+        if change.section == "gpu" and len(change.path) > 2:  # noqa: PLR2004 - gpu.KEY.fact
+            identity: tuple[Any, ...] = ("gpu", *change.path[2:], change.kind, repr(change.before), repr(change.after))
+        elif change.section == "topology":
+            identity = ("topology", change.path[1], change.kind, repr(change.before), repr(change.after))
+        else:
+            identity = change.path
+        groups.setdefault(identity, []).append(change)
+    return list(groups.values())
+
+
+def group_label(group: Sequence[Change], names: Mapping[str, str]) -> str:
+    """What a line is about: a fact's name, with the GPUs or the pairs that it stands for."""
+    path = group[0].path
+    if path[0] == "gpu" and len(path) > 2:  # noqa: PLR2004
+        keys = [change.path[1] for change in group]
+        where = several(keys, names)
+        return f"{label(path[1:])}  {where}" + (f" ({keys[0]})" if len(keys) == 1 and where != keys[0] else "")
+    if path[0] == "topology" and path[1] in ("link", "p2p") and len(path) > 3:  # noqa: PLR2004
+        pairs = [pair_name(change.path[2], change.path[3], names) for change in group]
+        if len(pairs) > _MOST_PAIRS:
+            return f"{path[1]}  {len(pairs)} pairs"
+        return f"{path[1]}  {', '.join(pairs)}"
+    return label(path)
+
+
+def _row(change: Change, *, full_path: bool = False, whole: bool = False, label_: str = "") -> list[Piece]:
     mark, style = _MARKS.get(change.kind, ("?", "quiet"))
     mark = _ARROWS.get(change.direction, mark)
-    name = f"{change.section}.{label(change.path)}" if full_path else label(change.path)
+    name = f"{change.section}.{label(change.path)}" if full_path else label_ or label(change.path)
     row: list[Piece] = [(mark, style), (name, "strong")]
     if _edits(change):
         row.append((f"{len(_parts(change.before))} → {len(_parts(change.after))} entries", ""))
