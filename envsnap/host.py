@@ -21,6 +21,7 @@ from envsnap.missing import Missing, missing_from
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
 READ_LIMIT = 4 << 20
 """The most that is read of one text file, in bytes: /proc and configuration files are far smaller."""
@@ -32,10 +33,12 @@ class Host:
     `root`: where /proc, /sys, /etc and all other absolute paths are looked up. `environ`: the environment of the
     launch. `cwd`: its directory. `argv`: the command that is about to start, or None where none was given.
     `python`: the interpreter asked for, else None. `pid`: the running process that is described, else None.
-    `repositories`: source trees that the user asked for. `denied`: what of a process could not be read.
+    `repositories`: source trees that the user asked for. `integrity`: which installed files are compared with their
+    record (`all`, `watched`, `none`), None where the launch's own variable decides. `denied`: what of a process could
+    not be read.
     """
 
-    __slots__ = ("argv", "cwd", "denied", "environ", "pid", "python", "repositories", "root")
+    __slots__ = ("argv", "cwd", "denied", "environ", "integrity", "pid", "python", "repositories", "root")
 
     def __init__(
         self,
@@ -47,6 +50,7 @@ class Host:
         python: str | None = None,
         pid: int | None = None,
         repositories: Sequence[str] = (),
+        integrity: str | None = None,
         denied: Mapping[str, Missing] | None = None,
     ) -> None:
         self.root = root.rstrip("/")
@@ -56,6 +60,7 @@ class Host:
         self.python = python
         self.pid = pid
         self.repositories = list(repositories)
+        self.integrity = integrity
         self.denied = dict(denied or {})
 
     @classmethod
@@ -98,20 +103,22 @@ class Host:
                 links[name] = os.readlink(f"{base}/{name}").removesuffix(" (deleted)")
             except OSError as error:
                 denied[name] = missing_from(error)
-        return cls(
-            root=root,
-            environ=environ,
-            cwd=links["cwd"],
-            argv=argv,
-            python=links["exe"],
-            pid=pid,
-            repositories=repositories,
-            denied=denied,
-        )
+        host = cls(root=root, environ=environ, argv=argv, pid=pid, repositories=repositories, denied=denied)
+        host.cwd, host.python = links["cwd"], links["exe"]
+        return host
 
     def describes_same_as(self, other: Host) -> bool:
         """Whether a capture of the other host answers for this one."""
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+        alike = all(getattr(self, name) == getattr(other, name) for name in Host.__slots__)
+        return alike and type(self) is type(other)
+
+    def changed(self, **attributes: Any) -> Host:
+        """The same machine, looked at by the same means, with other attributes."""
+        other = type(self).__new__(type(self))
+        for kind in type(self).__mro__:
+            for name in getattr(kind, "__slots__", ()):
+                setattr(other, name, attributes.get(name, getattr(self, name)))
+        return other
 
     # -- files ---------------------------------------------------------------------------------------------
 

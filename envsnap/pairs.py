@@ -1,25 +1,21 @@
-"""Load two snapshot files for a comparison, parsing only what differs.
+"""Load two snapshot files for a comparison, parsing what they share only once.
 
-Our own files are canonical: they split into blocks at an empty line and a table's heading, and a block that is
-equal as text need not be parsed. Reading is the expensive side of `diff`; anything that is not canonical is parsed
-whole.
+Our own files are canonical: they split into blocks at an empty line and a table's heading, and a block that is equal
+as text is parsed for both sides together. Reading is the expensive side of `diff`; anything that is not canonical is
+parsed whole.
 """
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
-from envsnap.document import check_types, decode, parse, read_data
+from envsnap.document import check, check_types, decode, parse, read_data
 from envsnap.errors import UnreadableSnapshotError
 from envsnap.heads import read_head
 from envsnap.snapshot import SCHEMA, Snapshot
 
 _BLOCK = re.compile(r"\n\n(?=\[)")
-_ALWAYS = ("schema = ", "[meta]", "[meta.digests]", "[outcome]", "[missing]", "[collectors.")
-"""Blocks that are parsed even where they are equal: the frame."""
-_GPU = ("[gpu.", "[gpu]", "[topology.")
-"""Blocks of GPUs: parsed where a GPU came or went (they are matched with each other then) or a link changed (the
-whole matrix is shown)."""
 
 
 def load_identical(before_path: str, after_path: str) -> tuple[Snapshot, Snapshot] | None:
@@ -38,64 +34,61 @@ def load_identical(before_path: str, after_path: str) -> tuple[Snapshot, Snapsho
 
 
 def load_pair(before_path: str, after_path: str) -> tuple[Snapshot, Snapshot]:
-    """Both snapshots; facts in blocks that are equal on both sides may be left out of both."""
+    """Both snapshots, whole; tables that are equal as text are one object in both documents."""
     from envsnap.collect.registry import fact_table
 
-    before_text, after_text = (decode(read_data(path), path) for path in (before_path, after_path))
+    paths = (before_path, after_path)
+    before_text, after_text = (decode(read_data(path), path) for path in paths)
+    split = split_shared(before_text, after_text)
+    pair = _parse_split(split, paths) if split is not None else None
+    if pair is None:
+        pair = parse(before_text, before_path), parse(after_text, after_path)
     table = fact_table()
-    reduced = reduce_texts(before_text, after_text)
-    if reduced is not None:
-        try:
-            pair = parse_reduced(reduced[0], before_path), parse_reduced(reduced[1], after_path)
-        except UnreadableSnapshotError:
-            pair = None
-        if pair is not None:
-            for snapshot, path in zip(pair, (before_path, after_path), strict=True):
-                check_types(snapshot, table, path)
-            return pair
-    whole = parse(before_text, before_path), parse(after_text, after_path)
-    for snapshot, path in zip(whole, (before_path, after_path), strict=True):
+    for snapshot, path in zip(pair, paths, strict=True):
         check_types(snapshot, table, path)
-    return whole
+    return pair
 
 
-def reduce_texts(before: str, after: str) -> tuple[str, str] | None:
-    """Both texts without the blocks that they share; None where one of them is not canonical."""
+def split_shared(before: str, after: str) -> tuple[str, str, str] | None:
+    """What both texts share, and what is left of each; None where one of them is not canonical."""
     if not (_is_canonical(before) and _is_canonical(after)):
         return None
-    first, second = _BLOCK.split(before), _BLOCK.split(after)
-    always = _ALWAYS if _gpu_view(first) == _gpu_view(second) else _ALWAYS + _GPU
-    shared = {block for block in set(first) & set(second) if not block.startswith(always)}
+    first, second = _BLOCK.split(before.rstrip("\n")), _BLOCK.split(after.rstrip("\n"))
     if len(set(first)) != len(first) or len(set(second)) != len(second):
         return None
-    return tuple("\n\n".join([*(b for b in blocks if b not in shared)]) + "\n" for blocks in (first, second))  # type: ignore[return-value]
-
-
-def _gpu_view(blocks: list[str]) -> set[str]:
-    """What a comparison of GPUs needs whole: which there are, and how they are connected."""
-    return {
-        block if block.startswith("[topology.") else block.partition("\n")[0]
-        for block in blocks
-        if block.startswith(_GPU)
-    }
+    shared = set(first) & set(second)
+    own = [[block for block in blocks if block not in shared] for blocks in (first, second)]
+    common = [block for block in first if block in shared]
+    texts = ["\n\n".join(blocks) + "\n" for blocks in (common, *own)]
+    return texts[0], texts[1], texts[2]
 
 
 def _is_canonical(text: str) -> bool:
-    return text.startswith("schema = ") and '"""' not in text and "'''" not in text and "\n[meta.digests]\n" in text
+    return text.startswith("schema = ") and '"""' not in text and "'''" not in text and "\n[meta]\n" in text
 
 
-def parse_reduced(text: str, name: str) -> Snapshot:
-    """A snapshot with blocks left out: a section that is empty now must not read as cut off."""
+def _parse_split(split: tuple[str, str, str], paths: tuple[str, str]) -> tuple[Snapshot, Snapshot] | None:
     import tomllib
 
-    from envsnap.document import check
-
     try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UnreadableSnapshotError(f"`{name}` is not valid TOML: {error}") from error
-    left_out = [name for name in document.get("meta", {}).get("digests", {}) if name not in document]
-    for section in left_out:
-        document[section] = {}
-    check(document, name)
-    return Snapshot(document, name)
+        shared, *own = (tomllib.loads(text) for text in split)
+    except tomllib.TOMLDecodeError:
+        return None  # the whole text tells better where it is wrong
+    documents = [_with_shared(side, shared) for side in own]
+    try:
+        for document, path in zip(documents, paths, strict=True):
+            check(document, path)
+    except UnreadableSnapshotError:
+        return None
+    return Snapshot(documents[0], paths[0]), Snapshot(documents[1], paths[1])
+
+
+def _with_shared(own: dict[str, Any], shared: dict[str, Any]) -> dict[str, Any]:
+    """A side's own tables with the shared ones; a table that is only shared is not copied."""
+    merged = dict(own)
+    for key, value in shared.items():
+        if key not in merged:
+            merged[key] = value
+        elif isinstance(value, dict) and isinstance(merged[key], dict):
+            merged[key] = _with_shared(merged[key], value)
+    return merged

@@ -13,6 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakenvml.build import NEWEST, build
+from fakenvml.capture import Machine
+from fakenvml.machine import Profile
+from recorded_machine import MACHINES, build_machine
 
 from envsnap.document import dump
 from envsnap.model import Snapshot
@@ -44,9 +48,14 @@ class Envsnap:
         }
 
     def __call__(
-        self, *arguments: str, code: int | None = 0, stdin: bytes | None = None, **environ: str
+        self,
+        *arguments: str,
+        code: int | None = 0,
+        stdin: bytes | None = None,
+        before: Callable[[], None] | None = None,
+        **environ: str,
     ) -> subprocess.CompletedProcess[str]:
-        """Run it; fails the test unless it leaves with `code`, and always where a traceback is shown."""
+        """Run it, `before` in its process first; fails unless it leaves with `code`, and where a traceback is shown."""
         result = subprocess.run(
             [self.program, *arguments],
             cwd=self.cwd,
@@ -56,6 +65,7 @@ class Envsnap:
             capture_output=True,
             timeout=120,
             check=False,
+            preexec_fn=before,
         )
         out, err = result.stdout.decode("utf-8", "replace"), result.stderr.decode("utf-8", "replace")
         assert "Traceback" not in err, err
@@ -63,7 +73,7 @@ class Envsnap:
             assert result.returncode == code, (result.returncode, out, err)
         return subprocess.CompletedProcess(result.args, result.returncode, out, err)
 
-    def take(self, *arguments: str, **environ: str) -> Snapshot:
+    def take(self, *arguments: str, **environ: Any) -> Snapshot:
         """Take a snapshot and read the file that was written."""
         short = self("take", *arguments, **environ).stdout.strip()
         (path,) = self.store.glob(f"*/*_{short}.toml")
@@ -110,3 +120,39 @@ def keep(tmp_path: Path) -> Callable[..., str]:
         return store.write(written, dump(written))
 
     return write
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The simulated libnvidia-ml.so.1 of a driver branch, compiled once."""
+    built: dict[str, Path] = {}
+
+    def get(driver: str = NEWEST) -> Path:
+        if driver not in built:
+            built[driver] = build(tmp_path_factory.mktemp("fakenvml") / driver, driver)
+        return built[driver]
+
+    return get
+
+
+@pytest.fixture
+def gpu_machine(tmp_path: Path, library: Callable[[str], Path]) -> Callable[..., Machine]:
+    """Make a simulated machine: `gpu_machine("gb10")`, `gpu_machine("dgx-a100", driver="470")`."""
+
+    def make(name: str, driver: str = NEWEST, change: Callable[[dict[str, Any]], None] | None = None) -> Machine:
+        profile = Profile(name)
+        if change is not None:
+            change(profile.data)
+        return Machine(profile, tmp_path / f"{name}-{driver}", library(driver))
+
+    return make
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Callable[..., Path]:
+    """Build a recorded machine: `machine("rtxpro6000x8", "/dev/nvidia9 =")`; further lines are put on top."""
+
+    def make(name: str, *lines: str) -> Path:
+        return build_machine(MACHINES / name, tmp_path / name, *lines)
+
+    return make

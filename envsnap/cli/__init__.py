@@ -15,7 +15,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from envsnap.collect.runner import Capture
 
-_NO_HEAD_START = ("--help", "-h", "--pid", "--python", "--skip", "--only", "--repo", "--no-extensions")
+_NO_HEAD_START = (
+    "--help",
+    "-h",
+    "--pid",
+    "--python",
+    "--skip",
+    "--only",
+    "--repo",
+    "--integrity",
+    "--record",
+    "--no-extensions",
+)
 
 
 def main() -> None:

@@ -19,6 +19,8 @@ COMMANDS = {
     "take": "Write down this machine's environment, now",
     "diff": "Say what differs between two snapshots",
     "log": "List the history, with what changed in between",
+    "check": "Judge one environment by itself and by what is known to fail",
+    "explain": "Say what a rule means, or what a log says",
     "show": "Print a snapshot, one of its sections or one fact",
     "mark": "Record that a snapshot's launch went well or failed",
     "prune": "Delete snapshots that tell nothing new",

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from envsnap.cli.common import complete_reference, reference, resolver, store_option
+from envsnap.cli.explaining import error_option, explain_changes, read_error, recorded_symptom
 from envsnap.cli.output import State, open_store, print_data, print_lines, say
-from envsnap.errors import EXIT_DIFFERENT, EXIT_OK, BadReferenceError
+from envsnap.errors import EXIT_DIFFERENT, EXIT_OK, BadReferenceError, EnvsnapError
 
 if TYPE_CHECKING:
+    from envsnap.explain import Explanation
     from envsnap.model import ChangeSet, Snapshot
     from envsnap.refs import Reference, Resolver
     from envsnap.store import Store
@@ -32,6 +34,12 @@ Examples:
 @click.option("-s", "--section", "sections", multiple=True, metavar="SECTION", help="Only this section (repeatable)")
 @click.option("-a", "--all", "show_all", is_flag=True, help="Also what is volatile or within its tolerance")
 @click.option("--json", "as_json", is_flag=True, help="Print the versioned JSON document")
+@error_option
+@click.option("--why", is_flag=True, help="Show the arithmetic of each rank")
+@click.option(
+    "--undo", "undo_file", metavar="FILE|-", help="Write a script that takes the environment back; it is not run"
+)
+@click.option("--no-explain", is_flag=True, help="Only what differs, without the likely cause")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 where anything differs")
 @click.option("--python", metavar="PATH", help="The interpreter to look at for `now`")
 @store_option
@@ -43,6 +51,10 @@ def command(
     sections: tuple[str, ...],
     show_all: bool,
     as_json: bool,
+    error_file: str | None,
+    why: bool,
+    undo_file: str | None,
+    no_explain: bool,
     exit_code: bool,
     python: str | None,
     store_here: str | None,
@@ -52,17 +64,44 @@ def command(
     resolve = resolver(store)
     first, second = choose(state, resolve, before, after)
     changes = compare(state, store, resolve, first, second, python, sections)
+    explanation = None
+    is_narrowed = bool(narrowed_to(first, second, sections))
+    if not (no_explain or is_narrowed) and (changes.changes or error_file is not None):
+        error = read_error(state, error_file) or recorded_symptom(changes)
+        explanation = explain_changes(resolve, changes, error)
+    if undo_file is not None:
+        write_undo(state, undo_file, changes, explanation)
+    suspects = explanation.suspects if explanation is not None else ()
     if as_json:
         from envsnap.render.json_text import diff_document, to_json
 
-        print_data(to_json(diff_document(changes, show_all=show_all)))
-    else:
+        print_data(to_json(diff_document(changes, show_all=show_all, suspects=suspects)))
+    elif undo_file != "-":
         from envsnap.cli.commits import commit_notes
         from envsnap.render.diff_text import diff_lines
+        from envsnap.render.explain_text import explanation_lines
 
         narrowed = ", ".join(narrowed_to(first, second, sections))
-        print_lines(state, diff_lines(changes, show_all=show_all, notes=commit_notes(changes), section=narrowed))
+        answer = explanation_lines(explanation, why=why, show_all=show_all) if explanation is not None else []
+        notes = commit_notes(changes)
+        print_lines(state, diff_lines(changes, show_all=show_all, notes=notes, section=narrowed, answer=answer))
     return EXIT_DIFFERENT if exit_code and changes else EXIT_OK
+
+
+def write_undo(state: State, path: str, changes: ChangeSet, explanation: Explanation | None) -> None:
+    """Write the script that takes the environment back. It is for reading first; nothing runs it."""
+    from envsnap.explain.undo import undo_script
+
+    text = undo_script(changes, explanation.suspects if explanation is not None else ())
+    if path == "-":
+        print_data(text)
+        return
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise EnvsnapError(f"cannot write `{path}`: {error.strerror}") from error
+    say(state, f"wrote {path}: read it before you run it")
 
 
 def choose(state: State, resolve: Resolver, before: str | None, after: str | None) -> tuple[Reference, Reference]:

@@ -23,7 +23,7 @@ REF:section narrows to one section or fact: good:packages, latest:env.PATH.
 """,
     "exit-codes": """\
   0    fine
-  1    different, and you asked to be told (`diff --exit-code`)
+  1    different or findings, and you asked to be told (`diff --exit-code`, `check`)
   2    wrong usage, an unknown or ambiguous reference, an unreadable file, a store that cannot be written
   3    the capture is incomplete and `--strict` was given
   4    a bug in envsnap; a crash file was written

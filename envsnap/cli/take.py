@@ -46,6 +46,12 @@ Examples:
 @click.option("--timeout", default="5s", callback=parse_timeout, metavar="TIME", help="When to stop waiting  [5s]")
 @click.option("--stdout", "to_stdout", is_flag=True, help="Print the snapshot and store nothing")
 @click.option("--strict", is_flag=True, help="Exit with 3 where something could not be captured")
+@click.option(
+    "--integrity",
+    type=click.Choice(["all", "watched", "none"]),
+    help="Which packages' files to compare with their record  [env: ENVSNAP_INTEGRITY] [watched]",
+)
+@click.option("--record", metavar="DIR", help="Copy the system files that are read into DIR, names and secrets hidden")
 @click.option("--once", is_flag=True, help="Do nothing unless this is the first process of its node")
 @store_option
 @click.option("-q", "--quiet", "quiet_here", is_flag=True, help="No words on standard error")
@@ -64,6 +70,8 @@ def command(
     to_stdout: bool,
     strict: bool,
     once: bool,
+    integrity: str | None,
+    record: str | None,
     store_here: str | None,
     quiet_here: bool,
     command_line: tuple[str, ...],
@@ -86,6 +94,8 @@ def command(
         to_stdout=to_stdout,
         strict=strict,
         once=once,
+        integrity=integrity,
+        record=record,
         store_path=store_here,
         argv=command_line,
     )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from envsnap.cli.output import State
+    from envsnap.host import Host
     from envsnap.snapshot import Snapshot
     from envsnap.store import Store
 
@@ -35,6 +36,8 @@ def take(
     to_stdout: bool = False,
     strict: bool = False,
     once: bool = False,
+    integrity: str | None = None,
+    record: str | None = None,
     store_path: str | None = None,
     argv: Sequence[str] = (),
 ) -> None:
@@ -43,6 +46,9 @@ def take(
         return
     store = open_store(state, store_path)
     host = target_host(python=python, pid=pid, argv=argv, repositories=repositories)
+    host.integrity = integrity
+    if record is not None:
+        host = recorded(host, record, store.key())
     skipped = sections_to_skip(only, skip) if only or skip else ()
     snapshot = take_snapshot(state, host, store.key(), skip=skipped, tags=tags, note=note, timeout=timeout)
     text = snapshot_text(snapshot)
@@ -50,10 +56,22 @@ def take(
         print_data(text)
     else:
         store_and_tell(state, store, snapshot, text)
+    if record is not None:
+        say(state, f"the files that were read lie in {record}: look through them before you share them")
     if strict:
         from envsnap.capture import demand_complete
 
         demand_complete(snapshot)
+
+
+def recorded(host: Host, folder: str, key: bytes) -> Host:
+    """The host, copying what it reads into a directory. Raises EnvsnapError where that cannot be."""
+    from envsnap.errors import TargetError
+    from envsnap.recording import recording_host
+
+    if host.pid is not None:
+        raise TargetError("`--record` copies the machine's files: it does not go with `--pid`")
+    return recording_host(host, folder, key)
 
 
 def is_first_of_node() -> bool:

@@ -11,7 +11,7 @@ import re
 from envsnap.collect.declare import collector
 from envsnap.collect.machine import daemons, module_file
 from envsnap.collect.machine.inside import inside
-from envsnap.collect.nvml.files import library_version
+from envsnap.collect.nvml.files import library_version, module_is_loaded
 from envsnap.collect.progress import at
 from envsnap.facts import IDENTITY, STATE, FactSpec
 from envsnap.missing import Missing
@@ -145,8 +145,8 @@ def status_by_files(
     host: Host, version: str | Missing | None, userspace: str | Missing | None, nvml: str | Missing | None
 ) -> str | None:
     """The state of the driver where files prove it; None where only NVML can tell, as it does if all is well."""
-    if version is None:
-        return None if host.exists("/dev/dxg") else "not-loaded"
+    if version is None:  # a version line of a form that nobody knew yet is a loaded module all the same
+        return None if module_is_loaded(host) else "not-loaded"
     if userspace is None and nvml is None and host.exists("/etc/ld.so.cache"):
         return "no-library"
     # A libcuda of another version may be a forward-compatible one; libnvidia-ml has to be the module's own.

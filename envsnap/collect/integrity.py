@@ -1,6 +1,6 @@
 """integrity: whether what is installed is still what was installed, file by file against the installer's record.
 
-Watched are the packages whose code decides how a serving engine runs (`ENVSNAP_INTEGRITY=all` widens that to every
+Watched are the packages whose code decides how a serving engine runs (`--integrity all` widens that to every
 distribution, `none` switches it off). A package that nobody touched has no digest, only the time of its
 installation. Blind spot: an edit that keeps a file's size and sets its time back is not seen.
 """
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from envsnap.interpreter import Interpreter
 
 VARIABLE = "ENVSNAP_INTEGRITY"
-"""`all`, `watched` (default) or `none`."""
+"""`all`, `watched` (default) or `none`, where the option does not say it."""
 
 HASHING_SECONDS = 2.2
 """Time for reading files, of the collector's three seconds; what does not fit in is undecided until the next take."""
@@ -111,7 +111,7 @@ FACTS = [
 @collector(section="integrity", facts=FACTS, deadline=3.0)
 def collect_integrity(host: Host) -> Iterator[Facts]:
     """Compare each watched distribution with its RECORD, then hash the source trees on PYTHONPATH."""
-    mode = host.environ.get(VARIABLE, "watched")
+    mode = host.integrity or host.environ.get(VARIABLE, "watched")
     if mode == "none":
         yield {"integrity": Missing("not-asked")}
         return

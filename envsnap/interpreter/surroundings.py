@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from envsnap.host import Host
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from envsnap.host import Host
+
 
 def changed_host(host: Host, environ: dict[str, str], cwd: str | None = None) -> Host:
     """The same machine with another environment and directory of the launch."""
-    return Host(
-        root=host.root,
-        environ=environ,
-        cwd=cwd if cwd is not None else host.cwd,
-        argv=host.argv,
-        python=host.python,
-        pid=host.pid,
-        repositories=host.repositories,
-        denied=host.denied,
-    )
+    return host.changed(environ=environ, cwd=cwd if cwd is not None else host.cwd)
 
 
 def split_assignments(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:

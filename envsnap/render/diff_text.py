@@ -20,10 +20,17 @@ _ARROWS = {"up": "↑", "down": "↓"}
 
 
 def diff_lines(
-    changes: ChangeSet, *, show_all: bool = False, notes: Notes | None = None, section: str = ""
+    changes: ChangeSet,
+    *,
+    show_all: bool = False,
+    notes: Notes | None = None,
+    section: str = "",
+    answer: Sequence[Line] = (),
 ) -> list[Line]:
-    """The whole text of `envsnap diff`."""
+    """The whole text of `envsnap diff`: what is compared, the `answer` (see explain_text), then all that differs."""
     lines = header(changes.before, changes.after)
+    if answer:
+        lines += [[], *answer]
     shown = list(changes.changes)
     if not shown:
         where = f" in {section}" if section else ""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime
 import json
+from collections.abc import Sequence
 from typing import Any
 
-from envsnap.model import Change, ChangeSet, Snapshot
+from envsnap.model import Change, ChangeSet, Snapshot, Suspect
 from envsnap.paths import join_path
+from envsnap.render.explain_text import diagnoses, explained_by
 
 
 def to_json(value: Any) -> str:
@@ -21,14 +23,17 @@ def _default(value: Any) -> str:
     return str(value)
 
 
-def diff_document(changes: ChangeSet, *, show_all: bool = False) -> dict[str, Any]:
+def diff_document(changes: ChangeSet, *, show_all: bool = False, suspects: Sequence[Suspect] = ()) -> dict[str, Any]:
     """The object that `envsnap diff --json` prints: `envsnap.diff/1`."""
+    explained = explained_by(suspects)
     document: dict[str, Any] = {
         "schema": "envsnap.diff/1",
         "before": snapshot_head(changes.before),
         "after": snapshot_head(changes.after),
-        "diagnoses": [],
-        "changes": [_change(change) for change in changes.changes],
+        "diagnoses": diagnoses(suspects),
+        "changes": [
+            {**change_object(change), "explained_by": explained.get(change.path)} for change in changes.changes
+        ],
         "unknown": [
             {
                 "path": join_path(change.path),
@@ -47,7 +52,7 @@ def diff_document(changes: ChangeSet, *, show_all: bool = False) -> dict[str, An
         },
     }
     if show_all:
-        document["minor"] = [_change(change) for change in changes.minor]
+        document["minor"] = [change_object(change) for change in changes.minor]
     return document
 
 
@@ -65,7 +70,8 @@ def snapshot_head(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _change(change: Change) -> dict[str, Any]:
+def change_object(change: Change) -> dict[str, Any]:
+    """One change as machines read it."""
     return {
         "path": join_path(change.path),
         "kind": change.kind,

@@ -10,6 +10,7 @@ from envsnap.render.lines import Line, Piece, table
 from envsnap.render.values import value_text
 
 _STYLES = (("NV", "good"), ("PIX", ""), ("PXB", ""), ("PHB", "suspect"), ("NODE", "suspect"), ("SYS", "bad"))
+_MOST_PAIRS = 6
 _MEANING = {
     "NV#": "NVLink, # links",
     "PIX": "one PCIe switch",
@@ -81,5 +82,6 @@ def _denied_pairs(topology: dict[str, Any], names: dict[str, str]) -> str:
             if state != "ok":
                 by_reason.setdefault(state, []).append(f"{names.get(first, first)}-{names.get(second, second)}")
     return "; ".join(
-        f"{reason}: {', '.join(pairs[:6])}{' …' if len(pairs) > 6 else ''}" for reason, pairs in by_reason.items()
-    )  # noqa: PLR2004
+        f"{reason}: {', '.join(pairs[:_MOST_PAIRS])}{' …' if len(pairs) > _MOST_PAIRS else ''}"
+        for reason, pairs in by_reason.items()
+    )

@@ -168,6 +168,11 @@ def test_a_kernel_that_cannot_load_modules_has_loaded_none(tmp_path: Path, gathe
     assert collected.missing == {}
 
 
+def test_a_version_line_of_an_unknown_form_is_a_loaded_module(root: Path, collect: Collect) -> None:
+    write(root, "/proc/driver/nvidia/version", "NVRM version: of another kind\n")
+    assert "status" not in collect()
+
+
 def test_a_kernel_without_a_module_for_it(root: Path, collect: Collect) -> None:
     (root / "proc/driver/nvidia/version").unlink()
     write(root, "/proc/modules", "nouveau 1 0 - Live 0x0\n")

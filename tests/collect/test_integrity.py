@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from wheels import RELEASE, install, make_environment, make_wheel
 
 from envsnap.collect.contents.files import LARGE, compare
 from envsnap.collect.contents.hashes import ContentHashes
@@ -25,7 +26,6 @@ from envsnap.collect.runner import Capture
 from envsnap.facts import FactTable, leaves
 from envsnap.host import Host
 
-RELEASE = f"python{sys.version_info.major}.{sys.version_info.minor}"
 ENGINE = {
     "vllm/__init__.py": "__version__ = '0.9.0'\n",
     "vllm/engine/__init__.py": "",
@@ -35,39 +35,12 @@ ENGINE = {
 }
 
 
-def make_wheel(folder: Path, name: str, version: str, files: dict[str, str], entry_points: str = "") -> Path:
-    """A wheel with these files; `name` as in a file name, with underscores."""
-    info = f"{name}-{version}.dist-info"
-    content = {
-        **files,
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    if entry_points:
-        content[f"{info}/entry_points.txt"] = entry_points
-    rows = []
-    for path, text in content.items():
-        digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
-        rows.append(f'"{path}",sha256={digest},{len(text)}' if "," in path else f"{path},sha256={digest},{len(text)}")
-    content[f"{info}/RECORD"] = "\n".join([*rows, f"{info}/RECORD,,", ""])
-    wheel = folder / f"{name}-{version}-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        for path, text in content.items():
-            archive.writestr(path, text)
-    return wheel
-
-
-def install(prefix: Path, *wheels: Path) -> None:
-    command = [sys.executable, "-m", "pip", "--python", str(prefix / "bin" / "python"), "install", "-q", "--no-deps"]
-    subprocess.run([*command, "--no-index", "--force-reinstall", *map(str, wheels)], check=True)
-
-
 @pytest.fixture(scope="session")
 def template(tmp_path_factory) -> Path:
     """An environment with an engine, one of NCCL's wheels and a package that nobody watches, installed by pip."""
     folder = tmp_path_factory.mktemp("template")
     prefix = folder / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(prefix)], check=True)
+    make_environment(prefix)
     console = "[console_scripts]\nvllm = vllm:main\n"
     wheels = [
         make_wheel(folder, "vllm", "0.9.0", ENGINE, console),

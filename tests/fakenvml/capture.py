@@ -88,19 +88,10 @@ class Machine:
         **environ: str,
     ) -> Answer:
         """Capture it, with further lines in NVML's script and further variables in the environment."""
-        self._runs += 1
-        script = self._folder / f"nvml-{self._runs}.txt"
-        script.write_text((self._folder / "nvml.txt").read_text() + "".join(f"{line}\n" for line in lines))
-        trace = self._folder / f"trace-{self._runs}"
+        variables, trace = self.variables(*lines, library=library)
         result = subprocess.run(
             [sys.executable, "-c", CAPTURE, str(self.root), str(timeout)],
-            env={
-                "PATH": os.environ["PATH"],
-                "LD_LIBRARY_PATH": str((library or self.library).parent),
-                "FAKE_NVML_FILE": str(script),
-                "FAKE_NVML_TRACE": str(trace),
-                **environ,
-            },
+            env={"PATH": os.environ["PATH"], **variables, **environ},
             capture_output=True,
             text=True,
             timeout=60,
@@ -109,13 +100,38 @@ class Machine:
         )
         assert result.returncode == 0, result.stderr
         assert result.stderr == ""
-        calls = trace.read_text().splitlines() if trace.exists() else []
-        assert not [call for call in calls if call.startswith("abort")], calls
-        return Answer(json.loads(result.stdout), calls, self.profile)
+        return Answer(json.loads(result.stdout), calls_in(trace), self.profile)
+
+    def variables(self, *lines: str, library: Path | None = None) -> tuple[dict[str, str], Path]:
+        """The environment in which a program finds the simulated NVML, and the file to which that logs its calls."""
+        self._runs += 1
+        script = self._folder / f"nvml-{self._runs}.txt"
+        script.write_text((self._folder / "nvml.txt").read_text() + "".join(f"{line}\n" for line in lines))
+        trace = self._folder / f"trace-{self._runs}"
+        return {
+            "LD_LIBRARY_PATH": str((library or self.library).parent),
+            "FAKE_NVML_FILE": str(script),
+            "FAKE_NVML_TRACE": str(trace),
+        }, trace
+
+
+SETTERS = ("Set", "Clear", "Reset", "Create", "Destroy", "Register")
+
+
+def calls_in(trace: Path) -> list[str]:
+    """The calls that were logged; fails where the library aborted or anything but a question was called."""
+    calls = trace.read_text().splitlines() if trace.exists() else []
+    assert not [call for call in calls if call.startswith("abort")], calls
+    assert not [call for call in calls if any(word in call.partition("nvml")[2] for word in SETTERS)], calls
+    return calls
+
+
+def give_up(*capabilities: int) -> None:
+    """Give up rights of root for all that this process will run; nothing to give up for another user."""
+    drop = 24  # PR_CAPBSET_DROP
+    for capability in capabilities:
+        ctypes.CDLL(None).prctl(drop, capability, 0, 0, 0)
 
 
 def _obey_file_modes() -> None:
-    """Give up root's right to open any file; nothing to give up for another user."""
-    drop, capabilities = 24, (1, 2)  # PR_CAPBSET_DROP; CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
-    for capability in capabilities:
-        ctypes.CDLL(None).prctl(drop, capability, 0, 0, 0)
+    give_up(1, 2)  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH

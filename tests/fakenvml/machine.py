@@ -22,6 +22,7 @@ THROTTLE = {"idle": 1, "sw-power-cap": 4, "hw-slowdown": 8, "hw-power-brake": 0x
 LEVELS = {"PIX": 10, "PXB": 20, "PHB": 30, "NODE": 40, "SYS": 50}
 P2P = ("ok", "chipset", "gpu", "topology", "disabled", "unsupported")
 FABRIC_STATES = ("unsupported", "not-started", "in-progress", "completed")
+VERSION_LINE = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {}  Release Build  (dvs-builder@U22)\n"
 INVALID_ARGUMENT, NOT_FOUND, DEPRECATED = 2, 6, 26
 
 
@@ -107,7 +108,7 @@ class Profile:
         (root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\ndev:x:1000:1000::/home/dev:/bin/sh\n")
         system = self.data["system"]
         if system.get("is_loaded", True):
-            _put(root / "proc/driver/nvidia/version", f"NVRM version: NVIDIA UNIX x86_64 {system['driver']}\n")
+            _put(root / "proc/driver/nvidia/version", VERSION_LINE.format(system["driver"]))
             _put(root / "dev/nvidiactl", "")
         for soname in ("libcuda", "libnvidia-ml") if system.get("driver") else ():
             library = root / "usr/lib/x86_64-linux-gnu" / f"{soname}.so.{system['driver']}"
