@@ -12,7 +12,8 @@ Paths = set[tuple[str, ...]]
 STACK = (
     "torch", "triton", "nvidia-", "cuda-", "cupy", "sgl", "vllm", "flash", "xformers", "transformers", "tokenizers",
     "xgrammar", "ray", "numpy", "deep", "numba", "llvmlite", "bitsandbytes", "compressed-tensors", "quack",
-    "apache-tvm", "safetensors", "accelerate", "huggingface", "outlines", "llguidance", "lm-format", "mistral", "nvitop", "pynvml",
+    "apache-tvm", "safetensors",
+    "accelerate", "huggingface", "outlines", "llguidance", "lm-format", "mistral", "nvitop", "pynvml",
     "apex", "transformer-engine", "lmcache", "mooncake", "nixl", "peft", "diffusers",
 )  # fmt: skip
 """First letters of packages that serve the GPU program: noise leaves them alone."""

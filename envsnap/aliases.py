@@ -18,7 +18,7 @@ HOME = "/home/user"
 _UUID = re.compile(r"[0-9A-Fa-f]{8}([-_])(?:[0-9A-Fa-f]{4}\1){3}[0-9A-Fa-f]{12}")
 _LONG_ID = re.compile(r"(?:(?<![0-9A-Za-z])|(?<=pod))(?:[0-9a-f]{64}|[0-9a-f]{32})(?![0-9A-Za-z])")
 _MAC = re.compile(r"(?<![0-9A-Za-z:])[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5,19}(?![0-9A-Za-z:])")
-_IPV4 = re.compile(r"(?<![\w.-])(?:\d{1,3}\.){3}\d{1,3}(?!\w|\.\w)")
+_IPV4 = re.compile(r"(?<![\w.-])(?:\d{1,3}\.){3}\d{1,3}(?!\w|\.\w|-[A-Za-z])")
 _IPV6 = re.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{1,4}:){2,7}(?::?[0-9A-Fa-f]{1,4}){0,6}:{0,2}(?![\w:.])")
 _HOME = re.compile(r"(?<![\w.-])/(?:home|Users)/[^/\s:,;\"'()<>\[\]\0]+")
 _NAMES_SERIAL = re.compile(r"serial|uuid|guid|asset_tag|machine-id", re.IGNORECASE)

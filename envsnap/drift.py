@@ -126,7 +126,7 @@ def _applies(marker: str, environment: dict[str, str]) -> bool:
     if not marker:
         return True
     try:
-        return Marker(marker).evaluate(environment)  # type: ignore[arg-type]
+        return Marker(marker).evaluate(environment)
     except (InvalidMarker, UndefinedComparison, UndefinedEnvironmentName):
         return True
 

@@ -20,6 +20,8 @@ from envsnap.store import Entry, Store
 
 NAMES = ("now", "latest", "good", "bad")
 _ID_PREFIX = re.compile(r"[0-9a-f]{4,12}")
+FILE_ENDINGS = (".toml", ".txt", ".md", ".log", ".json", ".out", ".err", ".yaml", ".yml", ".html", ".xml", ".lock")
+"""What a file's name ends in; any other file is named with a slash."""
 _COUNTED = re.compile(r"(latest|good|bad)(?:~(\d+))?$")
 _AT = re.compile(r"(?:host:(?P<host>[^@]+))?@\{(?P<when>[^}]+)\}$")
 _AGO = re.compile(r"(\d+)\s*(s|sec|m|min|h|d|w)(?:\s*ago)?$")
@@ -43,7 +45,7 @@ class Reference:
     @property
     def is_file(self) -> bool:
         """Whether it names a file or standard input."""
-        return self.text == "-" or "/" in self.text or self.text.endswith((".toml", ".toml.txt"))
+        return self.text == "-" or "/" in self.text or self.text.endswith(FILE_ENDINGS)
 
 
 def parse_reference(text: str, sections: tuple[str, ...]) -> Reference:
@@ -64,8 +66,9 @@ class Resolver:
 
     def load(self, reference: Reference) -> Snapshot:
         """The snapshot itself. Raises BadReferenceError or UnreadableSnapshotError."""
-        path = reference.text if reference.is_file else self.find(reference)
-        return load_file(path)
+        if reference.is_file:
+            return load_foreign_too(reference.text)
+        return load_file(self.find(reference))
 
     def find(self, reference: Reference) -> str:
         """The file of a reference into the store. Raises BadReferenceError."""
@@ -197,6 +200,17 @@ def load_file(path: str) -> Snapshot:
 
     snapshot = parse(read_data(path), path)
     check_types(snapshot, fact_table(), path)
+    return snapshot
+
+
+def load_foreign_too(path: str) -> Snapshot:
+    """A file of any kind: a snapshot, checked, or a pasted text as a partial one. Raises UnreadableSnapshotError."""
+    from envsnap.collect.registry import fact_table
+    from envsnap.foreign import load_any
+
+    snapshot, found = load_any(path)
+    if found is None:
+        check_types(snapshot, fact_table(), path)
     return snapshot
 
 

@@ -62,6 +62,7 @@ def test_what_identifies_is_replaced_by_one_alias(telling: str, around: str) -> 
         "GPU UUID: \t GPU-????????-????-????-????-????????????",
         "cpu  41022 112 20311 918273645 1022 0 331 0 0 0",
         "my-gpu-rack-17b",
+        "6.6.87.2-microsoft-standard-WSL2",
         "std::vector",
         "/homestead/x",
     ],

@@ -22,12 +22,16 @@ COMMANDS = {
     "check": "Judge one environment by itself and by what is known to fail",
     "explain": "Say what a rule means, or what a log says",
     "show": "Print a snapshot, one of its sections or one fact",
+    "import": "Read a bug report, a log or a list of packages",
     "mark": "Record that a snapshot's launch went well or failed",
     "prune": "Delete snapshots that tell nothing new",
     "completion": "Print the completion script of a shell",
     "help": "Explain a topic: refs, exit-codes, privacy, store",
 }
 """Every command with its one-line help; its module is `envsnap.cli.<name>`."""
+
+_MODULES = {"import": "import_"}
+"""Commands whose name is a word of the language."""
 
 EXAMPLES = """\b
 Examples:
@@ -49,7 +53,7 @@ class CommandGroup(click.Group):
         """Import the module of one command."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"envsnap.cli.{cmd_name}")
+        module = importlib.import_module(f"envsnap.cli.{_MODULES.get(cmd_name, cmd_name)}")
         command: click.Command = module.command
         return command
 

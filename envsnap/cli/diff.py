@@ -166,6 +166,11 @@ def _compare_stored(resolve: Resolver, first: Reference, second: Reference) -> C
     from envsnap.pairs import load_identical, load_pair
 
     paths = [side.text if side.is_file else resolve.find(side) for side in (first, second)]
+    if not all(path.endswith(".toml") for path in paths):
+        from envsnap import comparison
+        from envsnap.refs import load_foreign_too
+
+        return comparison.compare(*(load_foreign_too(path) for path in paths))
     identical = load_identical(*paths)
     if identical is not None:
         return ChangeSet(*identical)

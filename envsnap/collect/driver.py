@@ -155,6 +155,12 @@ def status_by_files(
     return None
 
 
+def status_of_files(host: Host) -> str | None:
+    """As `status_by_files`, from the files themselves."""
+    libraries = (library_version_inside(host, soname) for soname in ("libcuda.so.1", "libnvidia-ml.so.1"))
+    return status_by_files(host, loaded_module(host)[0], *libraries)
+
+
 def disk_version(host: Host, *, in_container: bool) -> str | Missing | None:
     """The version of the module that this kernel would load from the disk; None where it has none."""
     release = host.text_or_missing("/proc/sys/kernel/osrelease")

@@ -71,7 +71,7 @@ def sections_of(name: str) -> tuple[str, ...]:
     return (name, *ALSO.get(name, ()))
 
 
-DECLARED_ONLY: tuple[str, ...] = ("frame",)
+DECLARED_ONLY: tuple[str, ...] = ("frame", "from_texts")
 """Modules that declare facts without collecting them."""
 
 _table: FactTable | None = None

@@ -64,8 +64,30 @@ _VARIABLE = r"\b([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\b"
 _SITE = r"(?:site|dist)-packages/([A-Za-z0-9_]+)"
 _LIBRARY = r"lib([A-Za-z][\w+-]*?)(?:_static|-[\d.]+)?\.so(?:\.(\d+))?"
 _VALUE = r"^(?=.*\d)[\w.+:/@-]{4,}$"
+_SHORTEST_NAME = 4
 _PLAIN_WORDS = frozenset(
-    ("the", "a", "an", "this", "it", "version", "package", "module", "library", "python", "error", "none")
+    (
+        "the",
+        "a",
+        "an",
+        "this",
+        "it",
+        "version",
+        "package",
+        "module",
+        "library",
+        "python",
+        "error",
+        "none",
+        "click",
+        "requests",
+        "packaging",
+        "build",
+        "filelock",
+        "attrs",
+        "rich",
+        "wheel",
+    )
 )
 
 
@@ -102,6 +124,7 @@ def accuse(error: ErrorFacts, sides: Sequence[View], changes: Iterable[Change], 
         *_by_signature(error, compat),
         *_by_module(error),
         *_by_name(error, sides),
+        *_by_package(error, changes),
         *_by_value(error, changes),
     ]
     return Accusations(items)
@@ -271,12 +294,31 @@ def _by_name(error: ErrorFacts, sides: Sequence[View]) -> Iterator[Accusation]:
                 yield Accusation((f"source.{slug}.*",), QUOTED, f"the error was raised in `{path}`")
 
 
+def _by_package(error: ErrorFacts, changes: Iterable[Change]) -> Iterator[Accusation]:
+    """Changed packages that the exception calls by name: `Numba needs NumPy 2.2 or less`."""
+    first = (error.first.line,) if error.first is not None else ()
+    text = " ".join((*error.exceptions[:1], *first)).lower()
+    for change in changes:
+        name = change.path[1].lower() if change.path[0] == "packages" else ""
+        words = re.escape(name).replace(r"\-", "[-_ ]")
+        if (
+            len(name) >= _SHORTEST_NAME
+            and name not in _PLAIN_WORDS
+            and re.search(rf"(?<![\w./-]){words}(?![\w/-]|\.\w)", text)
+        ):
+            yield Accusation((f"packages.{change.path[1]}",), QUOTED, f"the error names {change.path[1]}")
+
+
 def _by_value(error: ErrorFacts, changes: Iterable[Change]) -> Iterator[Accusation]:
     """Changed facts whose value stands in the text: `Python: 3.12.11`, `mlx5_2`, a path."""
     text = error.text
     for change in changes:
         for value in (change.after, change.before):
             quoted = value if isinstance(value, str) else repr(value) if isinstance(value, float) else ""
-            if re.match(_VALUE, quoted) and re.search(rf"(?<![\w.]){re.escape(quoted)}(?![\w]|\.\d)", text):
+            if (
+                quoted in text
+                and re.match(_VALUE, quoted)
+                and re.search(rf"(?<![\w.]){re.escape(quoted)}(?![\w]|\.\d)", text)
+            ):
                 yield Accusation((join_path(change.path),), QUOTED, f"the error holds `{quoted}`")
                 break

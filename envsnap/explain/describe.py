@@ -83,7 +83,10 @@ def _name(act: Act, root: Change) -> str:
 
 
 def _shown(value: Any, change: Change) -> str:
-    text = str(value)
+    if isinstance(value, list):
+        text = ", ".join(str(item) for item in value[:3]) + (" …" if len(value) > 3 else "")
+    else:
+        text = str(value)
     if change.path[-1] in ("commit", "build_id", "digest", "diff_digest", "revision", "git") or change.path[
         -1
     ].endswith("_digest"):

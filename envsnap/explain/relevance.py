@@ -51,7 +51,8 @@ _PACKAGE_WEIGHTS = {
 _PACKAGE_KINDS = (
     (("nvidia-nccl", "vllm-nccl"), 6.5),
     (
-        ("nvidia-cudnn", "nvidia-nvshmem", "nvidia-cuda-nvcc", "nvidia-cuda-runtime", "nvidia-cublas", "nvidia-nvjitlink"),
+        ("nvidia-cudnn", "nvidia-nvshmem", "nvidia-cuda-nvcc", "nvidia-cuda-runtime", "nvidia-cublas",
+         "nvidia-nvjitlink"),
         5.0,
     ),
     (("nvidia-", "cuda-toolkit", "cuda-"), 3.5),

@@ -6,6 +6,7 @@ the same noise as the reported incidents.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +32,7 @@ class Variation:
     says: tuple[str, ...] = ()
     single: bool = False
     missing: Facts = field(default_factory=dict)
+    source: str = ""
 
 
 def driver(version: str, cuda: str, *, loaded: str = "") -> Facts:
@@ -48,7 +50,7 @@ def torch(version: str, cuda: str, *, nccl: str = "", cudnn: str = "", triton: s
     """The facts that a torch wheel sets, with the wheels that it pins."""
     tag = "cu" + cuda.replace(".", "")
     facts: Facts = {
-        "packages.torch": version, "torch.version": f"{version}+{tag}", "torch.cuda": cuda, "torch.git": f"{abs(hash(version)):040x}"[:40],
+        "packages.torch": version, "torch.version": f"{version}+{tag}", "torch.cuda": cuda, "torch.git": hashlib.sha1(version.encode()).hexdigest(),
         "native.torch.build_id": f"{version}-{tag}", "integrity.torch.digest": f"sha256:{version}",
     }  # fmt: skip
     if nccl:

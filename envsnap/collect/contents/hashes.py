@@ -27,10 +27,14 @@ _SETTLED_NS = 2_000_000_000
 
 
 class ContentHashes:
-    """SHA-256 of files in hex, from memory or by reading until `until` (monotonic seconds)."""
+    """SHA-256 of files in hex, from memory or by reading until `until` (monotonic seconds).
 
-    def __init__(self, host: Host, until: float) -> None:
+    `name`: the memory's file. Collectors that run side by side have one each, or one would forget for the other.
+    """
+
+    def __init__(self, host: Host, until: float, name: str = "hashes") -> None:
         self._host = host
+        self._name = name
         self._until = until
         self._known: dict[str, tuple[str, str]] | None = None
         self._is_changed = False
@@ -91,13 +95,8 @@ class ContentHashes:
 
     def _file(self) -> str | None:
         """Where the memory lies; None for a recorded machine and where no home directory is known."""
-        if self._host.root:
-            return None
-        base = self._host.environ.get("XDG_CACHE_HOME")
-        if not base or not base.startswith("/"):
-            home = self._host.home
-            base = f"{home}/.cache" if home and home.startswith("/") else None
-        return f"{base}/envsnap/hashes" if base else None
+        folder = cache_folder(self._host)
+        return f"{folder}/{self._name}" if folder else None
 
     def _load(self) -> dict[str, tuple[str, str]]:
         known: dict[str, tuple[str, str]] = {}
@@ -131,6 +130,17 @@ class ContentHashes:
                 os.replace(temporary, file)
             except OSError:
                 os.unlink(temporary)
+
+
+def cache_folder(host: Host) -> str | None:
+    """Where envsnap remembers what it read; None for a recorded machine and where no home directory is known."""
+    if host.root:
+        return None
+    base = host.environ.get("XDG_CACHE_HOME")
+    if not base or not base.startswith("/"):
+        home = host.home
+        base = f"{home}/.cache" if home and home.startswith("/") else None
+    return f"{base}/envsnap" if base else None
 
 
 def _hash_all(descriptor: int) -> str:

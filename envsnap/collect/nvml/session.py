@@ -57,6 +57,11 @@ def _without_nvml(host: Host, error: NvmlRefusedError) -> Facts:
     """NVML refused: which state of the driver that is, and what is not known because of it."""
     status = _STATUS.get(error.code)
     why = Missing("permission" if error.code == NO_PERMISSION else "failed", error.text)
+    if error.code == LIBRARY_NOT_FOUND:
+        # The files are asked by the other collector of this section as well: one answer, whoever is first.
+        from envsnap.collect.driver import status_of_files
+
+        status = status_of_files(host) or status
     if error.code == UNKNOWN:
         # A container whose device rules were rewritten under it: only opening the device shows it.
         refusal = _refusal_of_device(host)

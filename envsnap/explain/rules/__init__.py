@@ -7,8 +7,8 @@ import importlib
 FAMILY_MODULES = (
     "driver", "driver_changes", "cuda_levels", "torch_build", "cuda_majors", "extensions", "interpreter", "pins",
     "python_packages", "import_path", "libraries", "nccl", "rdma", "interfaces", "variables", "variable_names",
-    "arguments", "budget", "toolkit", "gpus", "gpu_modes", "gpu_memory", "topology", "fabric", "container", "limits",
-    "machine", "sources", "caches", "cache_files", "model", "nodes",
+    "arguments", "budget", "toolkit", "build_tools", "gpus", "gpu_modes", "gpu_memory", "topology", "all_reduce",
+    "fabric", "container", "limits", "machine", "sources", "caches", "cache_files", "model", "nodes",
 )  # fmt: skip
 """Modules of rules, in the order of their codes."""
 

@@ -1,11 +1,11 @@
 """ES42x, what run-time compilation needs besides a CUDA toolkit: a compiler, headers, Triton's own ptxas."""
 
 from __future__ import annotations
-import re
+
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
-from envsnap.compat import release
-from envsnap.explain.declare import HINT, PLAUSIBLE, SAFE, STRONG, SURE, WARNING, Finding, rule
+
+from envsnap.explain.declare import SAFE, STRONG, SURE, WARNING, Finding, rule
 from envsnap.explain.shell import command
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def tool_missing(ctx: RuleContext) -> Iterator[Finding]:
     if match is None:
         return
     line = match.line.lower()
+    paths: tuple[str, ...]
     python = ".".join(ctx.after.text("python.version").split(".")[:2])
     if "python.h" in line:
         what, fix, paths = (

@@ -17,7 +17,6 @@ _READS = (
     "source.**", "cuda.*", "limits.**", "native.**", "pins.**", "model.*",
 )  # fmt: skip
 STALE = ("https://github.com/vllm-project/vllm/issues/24915", "https://github.com/noonghunna/club-3090/pull/572")
-CUT = "https://github.com/FlashML-org/FreeToken/issues/490"
 _MAKERS = {
     "triton": ("triton", "torch"),
     "torchinductor": ("torch", "triton"),
@@ -60,7 +59,7 @@ _WORDS = {
     "deep-gemm": r"deep_?gemm",
     "tvm-ffi": r"tvm[-_]ffi",
     "cuda-compute": r"ComputeCache",
-    "p2p-access": r"p2p_access_cache",
+    "p2p-access": r"p2p_access",
     "sglang-jit": r"sglang.*jit|jit_kernel",
 }
 

@@ -318,7 +318,7 @@ def rights_changed(ctx: RuleContext) -> Iterator[Finding]:
     """Capabilities, privileges, seccomp, devices, the runtime: what the container was started with."""
     for name, why in _RIGHTS.items():
         moved = ctx.change(f"container.{name}")
-        if moved is None or (moved.before is None and name in ("runtime", "runtime_version")):
+        if moved is None or (moved.before is None and name in ("runtime", "runtime_version", "is_privileged")):
             continue
         lost = ""
         if isinstance(moved.before, list) and isinstance(moved.after, list):

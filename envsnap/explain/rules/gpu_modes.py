@@ -145,7 +145,7 @@ def slower(ctx: RuleContext) -> Iterator[Finding]:
         (
             "bar1_total_mib",
             "MiB",
-            "the window onto GPU memory (BAR1, Resizable BAR in the BIOS) changed: peer-to-peer traffic may stop working",
+            "the window onto GPU memory changed (BAR1, Resizable BAR in the BIOS): peer-to-peer traffic may fail",
         ),
     ):
         moved = [change for change in ctx.altered(f"gpu.*.{fact}") if change.direction == "down"]

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 _READS = ("gpus.*", "gpu.**", "env.*", "launch.**", "container.*", "driver.*", "topology.**", "system.*")
 XIDS = "https://docs.nvidia.com/deploy/xid-errors/"
-SMI = "https://docs.nvidia.com/deploy/nvidia-smi/"
 
 
 @rule(
@@ -262,9 +261,9 @@ def xid(ctx: RuleContext) -> Iterator[Finding]:
     13, 31, 43 and 45 are faults of a program; the card is healthy.
     """
     seen: dict[int, str] = {}
-    for path, value in ctx.after.find("gpu.*.xid_last"):
+    for parts, value in ctx.after.find("gpu.*.xid_last"):
         if str(value).isdigit() and int(value):
-            seen.setdefault(int(value), ".".join(path))
+            seen.setdefault(int(value), ".".join(parts))
     match = ctx.error.match("xid")
     if match is not None and match.names.get("xid", "").isdigit():
         seen.setdefault(int(match.names["xid"]), "")

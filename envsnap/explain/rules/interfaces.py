@@ -74,9 +74,9 @@ def name_missing(ctx: RuleContext) -> Iterator[Finding]:
     """
     interfaces, adapters = ctx.after.table("network.interfaces"), ctx.after.table("network.hcas")
     settings = {name: (f"env.{name}", ctx.after.text(f"env.{name}")) for name in (*_INTERFACES, *_ADAPTERS)}
-    for path, value in ctx.after.find("config.*.settings.*"):
-        if path[-1] in settings and not settings[path[-1]][1]:
-            settings[path[-1]] = (".".join(path), str(value))
+    for parts, given in ctx.after.find("config.*.settings.*"):
+        if parts[-1] in settings and not settings[parts[-1]][1]:
+            settings[parts[-1]] = (".".join(parts), str(given))
     for name, (path, value) in settings.items():
         present = interfaces if name in _INTERFACES else adapters
         if name == "UCX_NET_DEVICES":
@@ -162,7 +162,7 @@ def interface_changed(ctx: RuleContext) -> Iterator[Finding]:
             if gone
             else "is down"
             if fell
-            else f"has MTU {mtu.after} (was {mtu.before})"
+            else f"has MTU {mtu.after}" + (f" (was {mtu.before})" if mtu.before is not None else "")
             if mtu is not None
             else f"runs at {speed.after if speed else ''} Gb/s"
         )

@@ -38,7 +38,7 @@ CHECKOUT = "https://github.com/sgl-project/sglang/issues/7033"
         },
         {
             "after": {"system.libc": "glibc 2.35", "env.LD_LIBRARY_PATH": "/opt/conda/lib"},
-            "error": "ImportError: /opt/conda/lib/libstdc++.so.6: version `GLIBCXX_3.4.32' not found (required by x.so)",
+            "error": "ImportError: /opt/libstdc++.so.6: version `GLIBCXX_3.4.32' not found (required by x.so)",
         },
     ],
     quiet=[{"after": {"system.libc": "glibc 2.31"}}],

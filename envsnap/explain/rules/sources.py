@@ -175,9 +175,9 @@ def code_moved(ctx: RuleContext) -> Iterator[Finding]:
         if why == "cwd" and not any(frame.startswith(path + "/") for frame in ctx.error.frames if path):
             continue
         package = why.removeprefix("editable:") if why.startswith("editable:") else slug
-        if ctx.change(f"packages.{package}") is not None or change.before is None:
+        if ctx.change(f"packages.{package}") is not None or change.kind != "changed":
             continue
-        branch = ctx.change(f"source.{slug}.branch")
+        branch = next(iter(ctx.altered(f"source.{slug}.branch")), None)
         subject = ctx.after.text(f"source.{slug}.subject")
         yield Finding(
             f"{slug} moved from {str(change.before)[:9]} to {str(change.after)[:9]}"

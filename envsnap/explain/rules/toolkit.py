@@ -293,5 +293,3 @@ def arch_list(ctx: RuleContext) -> Iterator[Finding]:
                 fix=command("export {}={}", name, capability),
                 key=f"{name} {capability}",
             )
-
-

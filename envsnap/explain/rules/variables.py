@@ -56,7 +56,7 @@ PROXY = ("https://github.com/sgl-project/sglang/issues/9155", "https://github.co
     ],
 )
 def expandable_segments(ctx: RuleContext) -> Iterator[Finding]:
-    """Memory of expandable segments is mapped with the virtual-memory calls, and `cudaIpcGetMemHandle` cannot export it.
+    """Expandable segments are mapped with the virtual-memory calls: `cudaIpcGetMemHandle` cannot export their memory.
 
     The engines' own (custom) all-reduce, which shares buffers that way, dies at graph capture with `invalid argument`.
     """

@@ -164,6 +164,19 @@ def test_without_a_library_nvml_cannot_be_asked(gpu_machine: Callable[..., Machi
     assert answer["gpu.#1.name"] == "NVIDIA GeForce RTX 5090"
 
 
+def test_a_library_that_cannot_be_loaded_may_be_of_another_version(
+    gpu_machine: Callable[..., Machine], tmp_path: Path
+) -> None:
+    machine = gpu_machine("rtx5090x2")
+    link = machine.root / "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"
+    link.unlink()
+    link.symlink_to("libnvidia-ml.so.590.44.01")
+    (link.parent / "libnvidia-ml.so.590.44.01").touch()
+    answer = machine.capture(library=tmp_path / "empty" / "none")
+    assert answer["driver.status"] == "mismatch"
+    assert answer.why("gpus.visible") == "failed: NVML: libnvidia-ml.so.1 not found"
+
+
 def test_without_the_kernel_module_nvml_is_not_even_loaded(gpu_machine: Callable[..., Machine]) -> None:
     answer = gpu_machine("rtx5090x2", change=lambda data: data["system"].update(is_loaded=False)).capture()
     assert answer.calls == []

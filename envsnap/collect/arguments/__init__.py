@@ -1,0 +1,1 @@
+"""The explicit options of a launch, read without importing the framework that declares them."""
