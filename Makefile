@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 T ?= tests
 K ?=
 
-.PHONY: help dev take test lint fix bench golden docs docs-check startup dist clean
+.PHONY: help dev take test lint fix bench bench-incidents compat-age golden docs docs-check startup dist clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -40,6 +40,12 @@ fix: $(STAMP) ## Let the formatter and the linter mend what they can
 bench: $(STAMP) ## Compare speed with peers in the same run (docs/performance.md says how)
 	$(BIN)/python benchmarks/speed.py $(BENCH)
 
+bench-incidents: $(STAMP) ## How often the likely cause is the true one (DIR=path, SEEDS=n)
+	$(BIN)/python benchmarks/incidents.py $(if $(DIR),--dir $(DIR)) $(if $(SEEDS),--seeds $(SEEDS))
+
+compat-age: $(STAMP) ## List rows of the compatibility tables that were checked long ago
+	$(BIN)/python -m envsnap.compat.age
+
 startup: $(STAMP) ## Gate instruction counts of the hot commands (callgrind, where valgrind is there)
 	$(BIN)/python benchmarks/startup.py
 
@@ -54,9 +60,9 @@ docs-check: $(STAMP) ## Fail where a generated page is stale
 	$(BIN)/python docs/generate.py --check
 
 dist: $(STAMP) ## Build wheel, sdist and a zipapp into dist/
-	$(BIN)/python -m pip install --quiet build
+	$(BIN)/python -m pip install --quiet build shiv
 	$(BIN)/python -m build --outdir dist .
-	$(BIN)/python docs/zipapp.py dist
+	$(BIN)/shiv --quiet --compressed --console-script envsnap --python "/usr/bin/env python3" --output-file dist/envsnap.pyz .
 
 clean: ## Remove what the targets made
 	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

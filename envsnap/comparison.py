@@ -8,7 +8,7 @@ GPUs are matched by UUID, then by PCI address and model, then by index and model
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -32,8 +32,8 @@ _UNDECLARED = FactSpec("*", "I", "scalar", "a fact of a newer schema")
 
 def compare(before: Snapshot, after: Snapshot) -> ChangeSet:
     """What differs between two snapshots, most important first."""
-    table = fact_table()
     first, second = dict(before.facts), dict(after.facts)
+    table = _table_for(first.keys() | second.keys())
     renamed = match_gpus(first, second)
     first, second = rename_gpus(first, renamed), rename_gpus(second, {})
     _forget_script_directory(before, after, first, second)
@@ -64,6 +64,16 @@ def compare(before: Snapshot, after: Snapshot) -> ChangeSet:
         not_recorded=tuple(not_recorded),
         renamed=renamed,
     )
+
+
+def _table_for(sections: Set[str]) -> FactTable:
+    """The declarations; those of third parties as well where a section is none of ours."""
+    table = fact_table()
+    if not sections <= set(SECTION_ORDER):
+        from envsnap.collect.extensions import extension_facts
+
+        table.add(extension_facts())
+    return table
 
 
 def _forget_script_directory(
