@@ -118,18 +118,18 @@ class Resolver:
     def with_status(self, status: str) -> Iterator[str]:
         """The files of this host's snapshots with a verdict, newest first."""
         marks = self.store.marks()
-        if marks is not None:
-            marked = [path for path, verdict in marks.items() if verdict == status and os.path.exists(path)]
-            yield from sorted(
-                (path for path in marked if f"_{self.host}_" in os.path.basename(path)),
-                key=os.path.basename,
-                reverse=True,
-            )
-            return
-        for entry in self.of_this_host():
-            head = _head_or_none(entry.path)
-            if head is not None and head.status == status:
-                yield entry.path
+        if marks is None:
+            marks = self._read_marks()
+            self.store.remember_marks(marks)
+        marked = [path for path, verdict in marks.items() if verdict == status and os.path.exists(path)]
+        yield from sorted(
+            (path for path in marked if f"_{self.host}_" in os.path.basename(path)), key=os.path.basename, reverse=True
+        )
+
+    def _read_marks(self) -> dict[str, str]:
+        """Every verdict of the store, from the heads: slow, and only where the list of marks was lost."""
+        heads = ((entry.path, _head_or_none(entry.path)) for entry in self.store.entries())
+        return {path: head.status for path, head in heads if head is not None and head.status}
 
     def _too_few(self, name: str, back: int) -> BadReferenceError:
         count = sum(1 for _ in self.of_this_host())

@@ -88,6 +88,8 @@ class Store:
         os.makedirs(self.path, mode=0o777, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             _write(os.path.join(self.path, ".gitignore"), b"/.key*\n/.marks\n*.tmp\n", 0o644)
+        with contextlib.suppress(FileExistsError):
+            _write(os.path.join(self.path, MARKS_FILE), b"", 0o666)
 
     def write(self, document: Mapping[str, Any], text: str) -> str:
         """Store a snapshot's canonical text and return its path. Raises StoreError; then no file is left behind."""
@@ -165,6 +167,12 @@ class Store:
             if relative:
                 verdicts[os.path.join(self.path, relative)] = status
         return verdicts
+
+    def remember_marks(self, verdicts: Mapping[str, str]) -> None:
+        """Write the list of marks anew, after it was lost and every head was read."""
+        lines = [f"{status} {os.path.relpath(path, self.path)}\n" for path, status in verdicts.items()]
+        with contextlib.suppress(OSError):
+            replace_file(os.path.join(self.path, MARKS_FILE), "".join(lines).encode())
 
 
 def _written_at(entry: Entry) -> int:

@@ -154,5 +154,8 @@ def test_local_times_are_local(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_marks_survive_the_loss_of_their_list(history: dict[str, str], resolver: Resolver, envsnap: Any) -> None:
     envsnap("mark", "good", history["second"])
     assert resolver.find(parse_reference("good", SECTION_ORDER)) == history["second"]
-    os.unlink(os.path.join(resolver.store.path, ".marks"))
+    marks = os.path.join(resolver.store.path, ".marks")
+    os.unlink(marks)
+    assert resolver.find(parse_reference("good", SECTION_ORDER)) == history["second"]
+    assert os.path.exists(marks)
     assert resolver.find(parse_reference("good", SECTION_ORDER)) == history["second"]
