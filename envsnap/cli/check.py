@@ -201,7 +201,7 @@ def text_lines(explanation: Explanation, suspects: list[Suspect], drift: Held | 
 
     lines: list[Line] = []
     for suspect in suspects:
-        lines += [*suspect_lines(suspect, why=why), []]
+        lines += [*suspect_lines(suspect, why=why, alone=True), []]
     if drift is not None:
         lines += [*_drift_lines(drift), []]
     counts = {name: sum(suspect.severity == name for suspect in suspects) for name in ("error", "warning", "info")}

@@ -65,8 +65,11 @@ def _title(place: int, count: int, is_undecided: bool) -> str:
     return "LIKELY CAUSE" if place == 0 else "POSSIBLE CAUSE"
 
 
-def suspect_lines(suspect: Suspect, title: str = "", *, why: bool = False) -> list[Line]:
-    """One suspect in full: headline, evidence in columns, why, fix, where to read more."""
+def suspect_lines(suspect: Suspect, title: str = "", *, why: bool = False, alone: bool = False) -> list[Line]:
+    """One suspect in full: headline, evidence in columns, why, fix, where to read more.
+
+    `alone`: one snapshot was judged, so its facts are shown without an earlier side.
+    """
     code = f"[{suspect.code}]" if suspect.code else ""
     head = f"{suspect.severity}{code}: "
     line: Line = [(head, _STYLES.get(suspect.severity, "")), (safe(suspect.headline), "strong")]
@@ -74,7 +77,7 @@ def suspect_lines(suspect: Suspect, title: str = "", *, why: bool = False) -> li
         used = len(head) + len(suspect.headline)
         line.append((" " * max(2, WIDTH - used - len(title)) + title, _STYLES.get(suspect.severity, "")))
     lines: list[Line] = [line]
-    lines += table([_evidence_row(evidence) for evidence in suspect.evidence[:MOST_EVIDENCE]], indent=4)
+    lines += table([_evidence_row(evidence, alone=alone) for evidence in suspect.evidence[:MOST_EVIDENCE]], indent=4)
     hidden = len(suspect.evidence) - MOST_EVIDENCE
     if hidden > 0:
         lines.append([(f"    … and {hidden} more facts", "quiet")])
@@ -95,10 +98,10 @@ def suspect_lines(suspect: Suspect, title: str = "", *, why: bool = False) -> li
     return lines
 
 
-def _evidence_row(evidence: Evidence) -> list[Piece]:
+def _evidence_row(evidence: Evidence, *, alone: bool) -> list[Piece]:
     path = evidence.path
     nothing = absent_word(path[0])
-    if evidence.before == evidence.after:
+    if alone or evidence.before == evidence.after:
         values = value_text(evidence.after, 60) if evidence.after is not None else nothing
         mark = "="
     else:

@@ -135,6 +135,7 @@ def test_contradiction_fails_the_gate(envsnap: Any, keep: Keep, document: dict[s
     path = keep(document)
     result = envsnap("check", path, code=1)
     assert re.search(r"error\[ES1\d\d\]", result.stdout)
+    assert re.search(r"=  driver\.userspace_version +580\.95\.05$", result.stdout, re.MULTILINE)
     envsnap("check", path, "--fail-on", "never", code=0)
     envsnap("check", path, "--ignore", "ES1", "--ignore", "ES2", "--ignore", "ES5", code=0)
     findings = json.loads(envsnap("check", path, "--format", "json", code=1).stdout)
