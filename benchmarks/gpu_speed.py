@@ -50,10 +50,18 @@ def main() -> int:
     return sum(timing.ratio > target for _, _, timing, target in rows if target)
 
 
-def put_below(root: Path, *folders: Path) -> None:
-    """Copy folders to the same paths below the root of a machine: its launches have packages and a repository too."""
-    for folder in folders:
+def put_below(root: Path, environment: Path, *folders: Path) -> None:
+    """Copy an environment and folders to the same paths below the root of a machine, whose launches then have them."""
+    for folder in (environment, *folders):
         shutil.copytree(folder, root / folder.relative_to("/"))
+    program = (environment / "bin/python").resolve()
+    library = next(program.parent.parent.glob(f"lib*/python{sys.version_info.major}.{sys.version_info.minor}/os.py"))
+    for needed in (program, library):
+        (root / needed.relative_to("/")).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(needed, root / needed.relative_to("/"))
+    for copy in (root / environment.relative_to("/") / "bin").glob("python*"):
+        copy.unlink()
+        copy.symlink_to(program)
 
 
 Row = tuple[str, str, Timing, float]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import copy
 import fnmatch
+import functools
 import os
 import sys
 import tomllib
@@ -44,8 +45,9 @@ def load_incident(path: str) -> Document:
     return incident
 
 
+@functools.lru_cache(maxsize=32)
 def load_profile(folder: str, name: str) -> Document:
-    """The complete snapshot that an incident starts from."""
+    """The complete snapshot that an incident starts from; read once, never changed."""
     with open(os.path.join(folder, "profiles", f"{name}.toml"), "rb") as file:
         return tomllib.load(file)
 

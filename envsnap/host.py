@@ -349,7 +349,7 @@ def kill(pid: int) -> bool:
         os.killpg(pid, _signal.SIGKILL)
     with contextlib.suppress(OSError):
         os.kill(pid, _signal.SIGKILL)
-    for _ in range(5):
+    for _ in range(25):
         with contextlib.suppress(OSError):
             if os.waitpid(pid, os.WNOHANG)[0]:
                 return True

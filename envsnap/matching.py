@@ -28,19 +28,28 @@ def match_gpus(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str,
             if partner is not None:
                 renamed[key] = partner
                 del first[key], second[partner]
-    return renamed
+    return renamed | _by_address(first, second)
+
+
+def _by_address(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, str]:
+    """GPUs at one PCI address of which a side does not know the model: its driver is not loaded."""
+    at = {str(facts["pci"]): key for key, facts in second.items() if facts.get("pci")}
+    pairs = {key: at[str(facts["pci"])] for key, facts in first.items() if str(facts.get("pci")) in at}
+    return {
+        key: partner for key, partner in pairs.items() if not (first[key].get("name") and second[partner].get("name"))
+    }
 
 
 def _by_uuid(gpu: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    return (gpu["uuid"],) if gpu.get("uuid") else None
+    return (str(gpu["uuid"]),) if gpu.get("uuid") else None
 
 
 def _by_pci(gpu: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    return (gpu["pci"], gpu["name"]) if gpu.get("pci") and gpu.get("name") else None
+    return (str(gpu["pci"]), str(gpu["name"])) if gpu.get("pci") and gpu.get("name") else None
 
 
 def _by_index(gpu: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    return (gpu["index"], gpu["name"]) if gpu.get("name") and gpu.get("index") is not None else None
+    return (str(gpu["index"]), str(gpu["name"])) if gpu.get("name") and gpu.get("index") is not None else None
 
 
 def rename_gpus(facts: dict[str, Any], renamed: Mapping[str, str]) -> dict[str, Any]:

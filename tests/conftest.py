@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +52,12 @@ class Envsnap:
         *arguments: str,
         code: int | None = 0,
         stdin: bytes | None = None,
-        before: Callable[[], None] | None = None,
+        before: Sequence[str] = (),
         **environ: str,
     ) -> subprocess.CompletedProcess[str]:
-        """Run it, `before` in its process first; fails unless it leaves with `code`, and where a traceback is shown."""
+        """Run it behind the words `before`; fails unless it leaves with `code`, and where a traceback is shown."""
         result = subprocess.run(
-            [self.program, *arguments],
+            [*before, self.program, *arguments],
             cwd=self.cwd,
             env=self.environ | environ,
             input=stdin,
@@ -65,7 +65,6 @@ class Envsnap:
             capture_output=True,
             timeout=120,
             check=False,
-            preexec_fn=before,
         )
         out, err = result.stdout.decode("utf-8", "replace"), result.stderr.decode("utf-8", "replace")
         assert "Traceback" not in err, err

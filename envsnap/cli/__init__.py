@@ -37,8 +37,8 @@ def main() -> None:
 
         print(f"envsnap {__version__}")  # noqa: T201 - the only command that must not load the command line
         return
-    # One short run makes no garbage worth collecting, and what is not traced is not copied in the children.
-    gc.disable()
+    if _is_run(arguments):
+        _run(arguments)
     head_start = _start_early(arguments)
     if arguments == ["take"]:
         # The command before every launch has nothing to parse: it does not wait for a parser.
@@ -52,7 +52,11 @@ def main() -> None:
         from envsnap.cli.app import run
 
         code = run(arguments, head_start)
-    # Nothing may join or wait on the way out: a child stuck in a driver would keep this process alive.
+    _leave(code)
+
+
+def _leave(code: int) -> None:
+    """Nothing may join or wait on the way out: a child stuck in a driver would keep this process alive."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:
@@ -62,14 +66,48 @@ def main() -> None:
     os._exit(code)
 
 
+def _is_run(arguments: list[str]) -> bool:
+    """Whether the first word that is no option of the program itself is `run`."""
+    words = iter(arguments)
+    for word in words:
+        if word in ("--store", "--color"):
+            next(words, None)
+        elif not word.startswith("-"):
+            return word == "run"
+    return False
+
+
+def _run(arguments: list[str]) -> None:
+    """`envsnap run`: what reads options and captures does so in a process of its own. Never returns."""
+
+    def capture(report: int) -> int:
+        head_start = _start_early(arguments)
+        from envsnap.cli.app import run
+
+        return run(arguments, head_start, report)
+
+    try:
+        from envsnap.cli.running import run
+    except Exception:  # noqa: BLE001 - a broken installation keeps no command from running
+        if "--" in arguments[:-1]:
+            command = arguments[arguments.index("--") + 1 :]
+            os.execvp(command[0], command)
+        raise
+    _leave(run(arguments, capture))
+
+
 def _start_early(arguments: list[str]) -> Capture | None:
-    """Begin a capture of the default host if the arguments look like `take`; None where they do not."""
+    """Begin a capture of the default host if the arguments look like `take` or `run`; None where they do not."""
     options, command = arguments, None
     if "--" in arguments:
         place = arguments.index("--")
         options, command = arguments[:place], arguments[place + 1 :]
-    if "take" not in options or any(option.partition("=")[0] in _NO_HEAD_START for option in options):
+    if not {"take", "run"}.intersection(options) or any(
+        option.partition("=")[0] in _NO_HEAD_START for option in options
+    ):
         return None
+    # One capture makes no garbage worth collecting, and what is not traced is not copied in the children.
+    gc.disable()
     from envsnap.capture import begin
     from envsnap.host import Host
 

@@ -17,12 +17,15 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "take": "Write down this machine's environment, now",
+    "run": "Take a snapshot, start a command, write down how it ended",
     "diff": "Say what differs between two snapshots",
     "log": "List the history, with what changed in between",
     "check": "Judge one environment by itself and by what is known to fail",
     "explain": "Say what a rule means, or what a log says",
     "show": "Print a snapshot, one of its sections or one fact",
     "import": "Read a bug report, a log or a list of packages",
+    "report": "Write a bug report in the form that a project asks for",
+    "export": "Write a snapshot as requirements, variables or a bill of materials",
     "mark": "Record that a snapshot's launch went well or failed",
     "prune": "Delete snapshots that tell nothing new",
     "completion": "Print the completion script of a shell",
@@ -36,6 +39,7 @@ _MODULES = {"import": "import_"}
 EXAMPLES = """\b
 Examples:
   envsnap take --tag prod            before each launch
+  envsnap run -- vllm serve MODEL    the same, and the outcome after it
   envsnap diff                       what changed since it last worked
   envsnap diff @{yesterday} now      against a moment
   envsnap log -n 10                  the history
@@ -102,9 +106,9 @@ def cli(ctx: click.Context, store: str | None, color: str | None, quiet: bool) -
         print_overview(state)
 
 
-def run(arguments: list[str], head_start: Capture | None = None) -> int:
+def run(arguments: list[str], head_start: Capture | None = None, report: int | None = None) -> int:
     """Run one command line and return its exit code; no traceback reaches the user."""
-    state = State(head_start)
+    state = State(head_start, report)
 
     def command_line() -> int:
         try:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from envsnap.cli.output import State, open_store, this_host, utc_now
+from envsnap.errors import EnvsnapError
 from envsnap.store import Store
 
 if TYPE_CHECKING:
+    from envsnap.model import Snapshot
     from envsnap.refs import Reference, Resolver
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -34,6 +36,25 @@ def reference(text: str) -> Reference:
     from envsnap.sections import SECTION_ORDER
 
     return parse_reference(text, (*SECTION_ORDER, "meta", "missing", "collectors", "outcome"))
+
+
+def load_reference(state: State, store: Store, ref: str, python: str | None = None) -> Snapshot:
+    """The snapshot that a reference means: captured for `now`, else read."""
+    parsed = reference(ref)
+    if parsed.is_now:
+        from envsnap.cli.live import capture_now
+
+        return capture_now(state, store, python)
+    return resolver(store).load(parsed)
+
+
+def write_text(path: str, text: str) -> None:
+    """Write a file that the user named. Raises EnvsnapError where that is not possible."""
+    try:
+        with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+    except OSError as error:
+        raise EnvsnapError(f"cannot write `{path}`: {error.strerror}") from error
 
 
 def complete_reference(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001

@@ -9,7 +9,9 @@ import click
 
 from envsnap.cli.common import complete_reference, reference, resolver, store_option
 from envsnap.cli.output import State, open_store, say, utc_now
-from envsnap.errors import BadReferenceError, StoreError
+from envsnap.errors import BadReferenceError
+from envsnap.outcome import note as note_verdict
+from envsnap.outcome import rewrite
 
 
 @click.command(
@@ -36,18 +38,16 @@ def command(
         raise BadReferenceError(f"`{parsed.text}` is not stored: it cannot be marked", "`envsnap take` first")
     resolve = resolver(store)
     path = parsed.text if parsed.is_file else resolve.find(parsed)
-    rewrite(path, verdict, note, exit_code, store.key())
-    store.note_mark(os.path.abspath(path), verdict)
+    key = store.key()
+    document = rewrite(path, lambda document: change_outcome(document, verdict, note, exit_code, key))
+    note_verdict(store, path, document)
     say(state, f"marked {os.path.basename(path)} {verdict}")
 
 
-def rewrite(path: str, verdict: str, note: str | None, exit_code: int | None, key: bytes) -> None:
-    """Set the outcome of a stored snapshot; every other key of it stays, unknown ones included."""
-    from envsnap.document import dump, read_file
+def change_outcome(document: dict[str, Any], verdict: str, note: str | None, exit_code: int | None, key: bytes) -> None:
+    """Set the outcome of a document; `none` takes it away."""
     from envsnap.redact import Redactor
-    from envsnap.store import replace_file
 
-    document: dict[str, Any] = dict(read_file(path).document)
     outcome = dict(document.get("outcome", {}))
     if verdict == "none":
         outcome = {}
@@ -59,7 +59,3 @@ def rewrite(path: str, verdict: str, note: str | None, exit_code: int | None, ke
     document["outcome"] = outcome
     if note is not None:
         document["meta"] = {**document.get("meta", {}), "note": Redactor(key).text(note)}
-    try:
-        replace_file(path, dump(document).encode(), keep_time=True)
-    except OSError as error:
-        raise StoreError(f"cannot write `{path}`: {error.strerror}") from error

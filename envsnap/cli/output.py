@@ -22,13 +22,17 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9.-]+")
 
 
 class State:
-    """What the options before the command say, and a capture that was begun early."""
+    """What the options before the command say, and a capture that was begun early.
 
-    def __init__(self, head_start: Capture | None = None) -> None:
+    `report`: the pipe on which `run` tells its supervisor what to start.
+    """
+
+    def __init__(self, head_start: Capture | None = None, report: int | None = None) -> None:
         self.store: str | None = None
         self.color = "auto"
         self.quiet = False
         self.head_start = head_start
+        self.report = report
 
 
 def open_store(state: State, given: str | None = None) -> Store:

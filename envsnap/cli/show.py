@@ -23,6 +23,7 @@ Examples:
   envsnap show good:packages       one section
   envsnap show latest:env.PATH     one fact
   envsnap show --topology          the matrix of GPUs
+  envsnap show env --effective     which value of a variable wins, and from where
   envsnap show now --stable        without host, time and ids: equal machines print equal texts
 """,
 )
@@ -30,6 +31,7 @@ Examples:
 @click.option("--missing", "only_missing", is_flag=True, help="Only what could not be known, and why")
 @click.option("--stable", is_flag=True, help="Only what identifies the environment: no host, times, ids or state")
 @click.option("--topology", is_flag=True, help="The matrix of GPUs and NICs, as `nvidia-smi topo -m` shows it")
+@click.option("--effective", is_flag=True, help="Variables as NCCL sees them: the environment, then nccl.conf files")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of TOML")
 @click.option("--python", metavar="PATH", help="The interpreter to look at for `now`")
 @store_option
@@ -40,12 +42,15 @@ def command(
     only_missing: bool,
     stable: bool,
     topology: bool,
+    effective: bool,
     as_json: bool,
     python: str | None,
     store_here: str | None,
 ) -> None:
     """Print the snapshot REF (by default the newest of this host)."""
     store = open_store(state, store_here)
+    if effective and (ref == "env" or ref.startswith("env.")):
+        ref = f"latest:{ref}"
     parsed = reference(ref)
     if parsed.is_now:
         from envsnap.cli.live import capture_now
@@ -60,6 +65,9 @@ def command(
         from envsnap.render.topology_text import topology_lines
 
         print_lines(state, topology_lines(snapshot))
+        return
+    if effective:
+        print_effective(state, snapshot, parsed.section, as_json)
         return
     document = stable_document(snapshot) if stable else snapshot.document
     print_part(document, parsed.section, as_json)
@@ -124,6 +132,24 @@ def print_missing(state: State, snapshot: Snapshot, as_json: bool) -> None:
             indent=0,
         ),
     )
+
+
+def print_effective(state: State, snapshot: Snapshot, section: str, as_json: bool) -> None:
+    """Which value of each variable wins, or of the one that the reference is narrowed to."""
+    from envsnap.paths import split_path
+    from envsnap.render.effective_text import effective_document, effective_lines
+    from envsnap.render.json_text import to_json
+
+    path = split_path(section) if section else ("env",)
+    if path[0] != "env":
+        raise BadReferenceError(
+            f"`--effective` is about variables, not about `{section}`", "narrow to `env` or `env.NAME`"
+        )
+    only = path[1] if len(path) > 1 else ""
+    if as_json:
+        print_data(to_json(effective_document(snapshot, only)))
+    else:
+        print_lines(state, effective_lines(snapshot, only))
 
 
 def stable_document(snapshot: Snapshot) -> dict[str, Any]:

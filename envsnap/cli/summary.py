@@ -48,6 +48,19 @@ def summary_lines(snapshot: Snapshot, previous: Head | None) -> list[Line]:
     return lines
 
 
+def launch_line(snapshot: Snapshot, previous: Head | None) -> Line:
+    """One line before a launch: the snapshot, and which sections are not as at the launch before."""
+    line: Line = [("envsnap: took ", ""), (snapshot.id[:7], "strong")]
+    if previous is not None:
+        before, after = previous.digests, snapshot.meta["digests"]
+        moved = [name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name)]
+        if moved:
+            line.append((f", changed since {previous.short}: {', '.join(moved)}", "suspect"))
+        else:
+            line.append((f", nothing changed since {previous.short}", "quiet"))
+    return line
+
+
 def _what_it_is(snapshot: Snapshot) -> Line:
     facts = snapshot.facts
     parts = [str(snapshot.meta["host"])]

@@ -1,8 +1,8 @@
 """launch: the command that is about to start, what it is, where it runs in a job, the files that it names.
 
-Sources of truth: the command line as given (or /proc/PID/cmdline), the variables of launchers and schedulers.
-The arguments' values, what the server made of them and its memory arithmetic are declared here and filled by the
-readers of the command line and of the server's log.
+Sources of truth: the command line as given (or /proc/PID/cmdline), the files that it names, the options that the
+installed framework declares, the variables of launchers and schedulers. What the server made of its arguments and its
+memory arithmetic are declared here and filled by the readers of its log.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ FACTS = [
     ),
     FactSpec(
         "launch.args.*", IDENTITY, "scalar",
-        "An explicit option, by its long name in snake_case, aliases resolved; the command line", weight=6, secret=True,
+        "An explicit option, by its long name in snake_case, aliases resolved; the command line, and below it the file "
+        "that `--config` names", weight=6, secret=True,
     ),
     FactSpec(
         "launch.resolved.*", IDENTITY, "scalar", "An argument as the server itself reported it; its log", weight=5,
@@ -64,13 +65,15 @@ SUFFIXES = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg", ".conf", ".jinja"
 """Ends of names of files that configure a launch."""
 FILES = 32
 """The most files that are read."""
+OPTIONS = 512
+"""The most options that are told."""
 
 _NO_COMMAND = Missing("not-asked", "no command was given")
 
 
 @collector(section="launch", facts=FACTS, deadline=2.0)
 def collect_launch(host: Host) -> Iterator[Facts]:
-    """Describe the command by its words and variables, then its interpreter and files."""
+    """Describe the command by its words and variables, then its interpreter, files and options."""
     from envsnap.collect.machine.frameworks import framework_of
 
     argv = [readable(word) for word in host.argv] if host.argv else host.denied.get("argv", _NO_COMMAND)
@@ -85,6 +88,10 @@ def collect_launch(host: Host) -> Iterator[Facts]:
     }
     yield {"launch": {"config_files": (_config_files(host, argv) or None) if isinstance(argv, list) else argv}}
     yield {"launch": {"interpreter": _interpreter(host)}}
+    if isinstance(argv, list):
+        yield from _arguments(host)
+    else:
+        yield {"launch": {"args": argv}}
 
 
 def _job(host: Host, framework: str | None) -> dict[str, Any]:
@@ -103,6 +110,26 @@ def _interpreter(host: Host) -> str | Missing | None:
         return readable(find_interpreter(host).path) or None
     except EnvsnapError as error:
         return Missing("failed", str(error))
+
+
+def _arguments(host: Host) -> Iterator[Facts]:
+    """The options by name; where a file of theirs could not be read, that there may be more."""
+    from itertools import islice
+
+    from envsnap.collect.arguments import arguments_of
+
+    found = arguments_of(host, host.argv or [])
+    options = {readable(name): _readable_value(value) for name, value in islice(found.values.items(), OPTIONS)}
+    # A start script names its framework only within.
+    yield {"launch": {"args": options or None, "framework": found.started.framework}}
+    if found.unread is not None:
+        yield {"launch": {"args": found.unread}}
+
+
+def _readable_value(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_readable_value(item) for item in value]
+    return readable(value) if isinstance(value, str) else value
 
 
 # -- files on the command line -------------------------------------------------------------------------------------

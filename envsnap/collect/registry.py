@@ -26,6 +26,7 @@ PLAIN = (
     "network",
     "limits",
     "config",
+    "model",
     "caches",
     "extensions",
 )

@@ -96,9 +96,13 @@ def explain(
     acts = group(ctx.changes, ctx.after, ctx.before, tables) if ctx.before is not None else []
     sides = [side for side in (ctx.after, ctx.before) if side is not None]
     ranking = Ranking(ctx, changes, accuse(error, sides, ctx.changes, tables), runs_of(history))
+    suspects = ranking.suspects(judged, acts)
+    if changes is None:
+        # Alone, a mere hint is no finding: a check that cries wolf is switched off.
+        suspects = tuple(suspect for suspect in suspects if suspect.score >= 0)
     first = error.first
     return Explanation(
-        ranking.suspects(judged, acts),
+        suspects,
         notes=_notes(changes, snapshot, error, broken),
         first_error=first.line.strip() if first is not None else "",
         error_means=first.signature.means if first is not None else "",

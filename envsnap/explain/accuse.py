@@ -146,20 +146,23 @@ def _by_signature(error: ErrorFacts, compat: Compat) -> Iterator[Accusation]:
 
 def _by_library(match: Match, weight: float, compat: Compat) -> Iterator[Accusation]:
     symbol, library = match.names.get("symbol"), match.names.get("library", "")
+    victim = weight
     if symbol:
         meaning = explain_symbol(symbol, compat)
         if meaning.raises:
             yield Accusation(meaning.raises, weight, meaning.words)
+            # What belongs to torch is missing because the two do not fit; what a library lacks is that library's doing.
+            victim = weight if meaning.component == "abi" else weight / 2
         owner = tuple(owners(library, compat))
         if owner:
-            yield Accusation(owner, weight, f"`{library.rpartition('/')[2]}` misses a symbol")
+            yield Accusation(owner, victim, f"`{library.rpartition('/')[2]}` misses a symbol")
     if library:
         found = re.search(_LIBRARY, library.rpartition("/")[2])
         if found:
             family = found[1].lower()
             yield Accusation(
                 (f"libraries.{family}.**", f"packages.nvidia-{family}*", *_wheel_of(family)),
-                weight,
+                victim,
                 f"the error names `{found[0]}`",
             )
 
@@ -286,11 +289,11 @@ def _by_name(error: ErrorFacts, sides: Sequence[View]) -> Iterator[Accusation]:
                     yield Accusation((f"{section}.{join_path((name,))}.**",), QUOTED, f"the error names `{name}`")
         for name, cache in side.table("caches").items():
             path = cache.get("path", "") if isinstance(cache, dict) else ""
-            if path and path in text:
+            if isinstance(path, str) and path and path in text:
                 yield Accusation((f"caches.{name}.**",), NAMED, f"the error names a file below `{path}`")
         for slug, repository in side.table("source").items():
             path = repository.get("path", "") if isinstance(repository, dict) else ""
-            if path and any(frame.startswith(path + "/") for frame in error.frames):
+            if isinstance(path, str) and path and any(frame.startswith(path + "/") for frame in error.frames):
                 yield Accusation((f"source.{slug}.*",), QUOTED, f"the error was raised in `{path}`")
 
 

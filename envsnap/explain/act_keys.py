@@ -184,7 +184,7 @@ class Keys:
 
     def _python(self, change: Change) -> str:
         if change.path[1] == "pth" and isinstance(change.before, list) and isinstance(change.after, list):
-            moved = set(change.before) ^ set(change.after)
+            moved = set(map(str, change.before)) ^ set(map(str, change.after))
             names = {
                 re.sub(r"^__editable__[._]|-[\d.].*", "", entry) for entry in moved if entry.startswith("__editable__")
             }

@@ -27,6 +27,8 @@ BARE_WEIGHT = 0.42
 NAMED_WEIGHT = 3.5
 """What a difference counts at least once the error names it, however little it matters otherwise."""
 UNRELATED_NOISE = -8.0
+ACCUSED = 3
+"""Pieces of evidence that are what a finding accuses; those behind them are its surroundings."""
 
 
 class Candidate:
@@ -65,6 +67,7 @@ class Candidate:
         self.notes = notes or {}
         self.consequences: list[Path] = []
         self.novelty = novelty
+        self.accused = 0.0
         self.act = act
         self.acts = [act] if act is not None else []
         self.finding = finding
@@ -174,7 +177,9 @@ class LineUp:
                 continue
             result.pop()
             candidate.headline = f"{describe.headline(trigger)} met an old fault: {candidate.headline}"
-            candidate.evidence = [*candidate.evidence[:2], trigger.root.path, *candidate.evidence[2:]]
+            candidate.evidence = list(
+                dict.fromkeys((*candidate.evidence[:2], trigger.root.path, *candidate.evidence[2:]))
+            )
             candidate.novelty = "awakened"
             candidate.acts.append(trigger)
             candidate.because.append(("an old fault that a new act brought to light", -0.4))
@@ -194,7 +199,7 @@ class LineUp:
 
     def _is_named(self, candidate: Candidate) -> bool:
         return (
-            any(self.accusations.of(path)[0] >= 1 for path in candidate.evidence)
+            any(self.accusations.of(path)[0] >= 1 for path in candidate.evidence[:ACCUSED])
             or candidate.component in self.ctx.error.components
         )
 

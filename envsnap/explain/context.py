@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from envsnap.explain.globs import matcher, parts_of
+from envsnap.explain.shapes import is_well_shaped, well_shaped
 from envsnap.explain.signatures import NOTHING, ErrorFacts
 from envsnap.explain.view import View
 from envsnap.facts import look_up, put
@@ -94,16 +95,16 @@ class RuleContext:
 
 def context_of(changes: ChangeSet | None, snapshot: Snapshot, error: ErrorFacts, compat: Compat) -> RuleContext:
     """The context of a comparison, or of one snapshot alone."""
-    after = View(snapshot.facts, snapshot.missing)
+    after = View(well_shaped(snapshot.facts), snapshot.missing)
     if changes is None:
         return RuleContext(after, compat, error=error)
-    before = View(_whole_before(changes, snapshot), changes.before.missing)
+    before = View(well_shaped(_whole_before(changes, snapshot)), changes.before.missing)
     hosts = changes.before.meta.get("host"), snapshot.meta.get("host")
     return RuleContext(
         after,
         compat,
         before=before,
-        changes=changes.changes,
+        changes=[change for change in changes.changes if is_well_shaped(change.path)],
         unknown=changes.unknown,
         error=error,
         other_host=all(hosts) and hosts[0] != hosts[1],

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from envsnap.explain.verdicts import Runs
     from envsnap.model import ChangeSet, Path
 
+MORE_ACCUSED = 0.4
+"""A part that the error names so much more than its whole is a suspect of its own."""
+
 
 class Ranking:
     """All that the ranking of one explanation needs."""
@@ -51,8 +54,10 @@ class Ranking:
         if better.novelty == "old" or not other.evidence:
             return False
         moved = [path for path in other.evidence if path in self._changed] or other.evidence
-        if all(path in better.evidence or better.covers(path) for path in moved):
+        if all(path in better.evidence or better.covers(path) for path in (other.evidence[0], *moved)):
             return True
+        if other.accused > better.accused + MORE_ACCUSED:
+            return False
         if better.act is not None and other.act is not None and other.act in set(better.act.family()):
             return True
         return (
@@ -66,8 +71,17 @@ class Ranking:
         if not fix and self.changes is not None and candidate.novelty in ("new", "awakened", "unknown"):
             fix, safety = self._fix_of_change(candidate)
         covered = [change.path for change in self.ctx.changes if candidate.covers(change.path)]
+        came_along = [
+            change.path
+            for act in candidate.acts
+            if act.root.path in candidate.evidence
+            for member in act.family()
+            for change in member.members
+        ]
         consequences = [
-            path for path in dict.fromkeys((*candidate.consequences, *covered)) if path not in candidate.evidence
+            path
+            for path in dict.fromkeys((*candidate.consequences, *covered, *came_along))
+            if path not in candidate.evidence
         ]
         return Suspect(
             code=candidate.code,

@@ -11,10 +11,10 @@ def satisfies(version: str, requirement: str) -> bool:
     if quick is not None:
         return quick
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
-    from packaging.version import InvalidVersion
+    from packaging.version import InvalidVersion, Version
 
     try:
-        return SpecifierSet(requirement).contains(version, prereleases=True)
+        return SpecifierSet(requirement).contains(Version(version), prereleases=True)
     except (InvalidSpecifier, InvalidVersion):
         return True
 

@@ -40,6 +40,8 @@ def command(template: str, *values: Any) -> str:
 
     Empty where a value is missing, was redacted, or could be taken for an option.
     """
+    if not template:
+        return ""
     pieces = template.split("{}")
     words = [pieces[0]]
     for value, piece in zip(values, pieces[1:], strict=True):
@@ -53,18 +55,29 @@ def command(template: str, *values: Any) -> str:
     return "".join(words)
 
 
-def pip_install(package: str, version: str, compat: Compat, options: Sequence[str] = ()) -> str:
-    """The pip command for a version, with the index that a local tag (`+cu128`) needs."""
+def in_turn(*commands: str) -> str:
+    """Commands one after the other, each only after the one before it went well; those that are empty are left out."""
+    return " && ".join(filter(None, commands))
+
+
+def requirement(package: str, version: str, compat: Compat) -> tuple[str, str]:
+    """A version as pip takes it, quoted, and the option for the index that a local tag (`+cu128`) needs.
+
+    Two empty texts where the version cannot be asked for.
+    """
     if not version:
-        return ""
+        return "", ""
     public, _, tag = version.partition("+")
     url = compat.index_of_tag(tag) if tag else ""
-    start = " ".join(("pip install", *options))
     if package in _OF_TORCH and url:
-        return command(start + " {}=={} --index-url {}", package, public, url)
-    if url:
-        return command(start + " {}=={} --extra-index-url {}", package, version, url)
-    return command(start + " {}=={}", package, version)
+        return command("{}=={}", package, public), command("--index-url {}", url)
+    return command("{}=={}", package, version), command("--extra-index-url {}", url) if url else ""
+
+
+def pip_install(package: str, version: str, compat: Compat, options: Sequence[str] = ()) -> str:
+    """The pip command for a version, with the index that a local tag (`+cu128`) needs."""
+    wanted, index = requirement(package, version, compat)
+    return " ".join(filter(None, ("pip install", *options, wanted, index))) if wanted else ""
 
 
 def pip_reinstall(package: str, version: str, compat: Compat) -> str:

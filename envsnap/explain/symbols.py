@@ -45,7 +45,9 @@ _LIBRARIES = (
 )  # fmt: skip
 """Beginnings of C names, the component, the library's name and the facts that it accuses."""
 
-_TORCH = r"(?:^|\d)(?:3c10|2at|5torch|4c10d|5caffe2|3jit|8autograd)(?=\d|[A-Z]|[a-z])|c10|THP[A-Z]|_ZN2at|aoti_torch"
+_TORCH = (
+    r"(?:^|\d|N|K)(?:3c10|2at|5torch|4c10d|5caffe2|3jit|8autograd)(?=\d|[A-Z]|[a-z])|c10|THP[A-Z]|_ZN2at|aoti_torch"
+)
 _NEW_STRINGS = r"__cxx11|B5cxx11"
 _OLD_STRINGS = r"(?:RK|PK|K|E|R)Ss|_Ss|Ss[A-Z_]|Ss$"
 
@@ -104,7 +106,7 @@ def _names(symbol: str) -> Iterator[str]:
             return
         start = at + length.end()
         last = symbol[start : start + int(length.group())]
-        if not last:
+        if not last or len(last) < int(length.group()):
             return
         yield last
         at = start + len(last)

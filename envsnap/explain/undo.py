@@ -10,11 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from envsnap.explain.declare import DESTRUCTIVE, REBOOT, RESTART, SAFE
-from envsnap.explain.shell import REDACTED, checkout, command, pip_install, quote, undo_variable
+from envsnap.explain.shapes import is_well_shaped
+from envsnap.explain.shell import REDACTED, checkout, command, in_turn, pip_install, quote, requirement, undo_variable
+from envsnap.facts import look_up
 
 if TYPE_CHECKING:
     from envsnap.compat import Compat
-    from envsnap.model import Change, ChangeSet, Suspect
+    from envsnap.model import Change, ChangeSet, Snapshot, Suspect
 
 
 class Undo(NamedTuple):
@@ -23,6 +25,8 @@ class Undo(NamedTuple):
     command: str
     safety: str
     words: str = ""
+    requirement: tuple[str, str] = ("", "")
+    """For a package: what pip has to install, and from which index."""
 
 
 _NOTHING = Undo("", "")
@@ -30,26 +34,34 @@ _NOTHING = Undo("", "")
 
 def undo_change(change: Change, changes: ChangeSet, compat: Compat) -> Undo:
     """How to take one difference back."""
+    if not is_well_shaped(change.path):
+        return _NOTHING
     section = change.path[0]
     handler = _BY_SECTION.get(section)
     undo = handler(change, changes, compat) if handler is not None else _NOTHING
     return undo if undo.command or undo.words else _NOTHING
 
 
+def _text(side: Snapshot, *path: str) -> str:
+    """A fact of one side as text; empty where there is none, or where it is no text."""
+    value = look_up(side.facts, path)
+    return value if isinstance(value, str) else ""
+
+
 def _package(change: Change, changes: ChangeSet, compat: Compat) -> Undo:
     name = change.path[1]
     if change.before is None:
         return Undo(command("pip uninstall -y {}", name), SAFE)
-    origin = changes.before.facts.get("origins", {}).get(name, {})
-    if isinstance(origin, dict) and origin.get("kind") == "editable":
+    if _text(changes.before, "origins", name, "kind") == "editable":
         return Undo("", "", f"{name} is an editable install: take its checkout back")
-    if isinstance(origin, dict) and str(origin.get("url", "")).startswith(("http", "git+")):
-        return Undo(command("pip install {}", origin["url"]), SAFE)
+    url = _text(changes.before, "origins", name, "url")
+    if url.startswith(("http", "git+")):
+        return Undo(command("pip install {}", url), SAFE)
     version = str(change.before)
-    full = str(changes.before.facts.get("torch", {}).get("version", "")) if name == "torch" else ""
+    full = _text(changes.before, "torch", "version") if name == "torch" else ""
     if full.partition("+")[0] == version.partition("+")[0] and _needs_index(full, version, compat):
         version = full
-    return Undo(pip_install(name, version, compat), SAFE)
+    return Undo(pip_install(name, version, compat), SAFE, requirement=requirement(name, version, compat))
 
 
 def _needs_index(full: str, version: str, compat: Compat) -> bool:
@@ -75,9 +87,7 @@ def _env(change: Change, changes: ChangeSet, compat: Compat) -> Undo:
 
 def _source(change: Change, changes: ChangeSet, compat: Compat) -> Undo:
     slug = change.path[1]
-    path = changes.after.facts.get("source", {}).get(slug, {}).get("path") or changes.before.facts.get(
-        "source", {}
-    ).get(slug, {}).get("path")
+    path = _text(changes.after, "source", slug, "path") or _text(changes.before, "source", slug, "path")
     if not path:
         return _NOTHING
     if change.path[2] == "commit" and change.before:
@@ -106,7 +116,7 @@ def _system(change: Change, changes: ChangeSet, compat: Compat) -> Undo:
         return Undo("", "", f"boot the former kernel {change.before}")
     if name in ("numa_balancing", "overcommit"):
         key = {"numa_balancing": "kernel.numa_balancing", "overcommit": "vm.overcommit_memory"}[name]
-        return Undo(command("sudo sysctl {}={}", key, change.before), SAFE) if change.before is not None else _NOTHING
+        return Undo(command(f"sudo sysctl {key}={{}}", change.before), SAFE) if change.before is not None else _NOTHING
     if name == "governor" and change.before:
         return Undo(command("sudo cpupower frequency-set -g {}", change.before), SAFE)
     if name == "transparent_hugepages" and change.before:
@@ -117,7 +127,7 @@ def _system(change: Change, changes: ChangeSet, compat: Compat) -> Undo:
             for bridge in change.after
             if bridge not in (change.before or [])
         ]
-        return Undo(" && ".join(commands), RESTART)
+        return Undo(in_turn(*commands), RESTART)
     return _NOTHING
 
 
@@ -132,12 +142,12 @@ _GPU_COMMANDS = {
 
 def _gpu(change: Change, changes: ChangeSet, compat: Compat) -> Undo:
     found = _GPU_COMMANDS.get(change.path[-1])
-    gpu = changes.after.facts.get("gpu", {}).get(change.path[1], {})
-    if found is None or change.before is None or "index" not in gpu:
+    index = look_up(changes.after.facts, ("gpu", change.path[1], "index"))
+    if found is None or change.before is None or index is None:
         return _NOTHING
     option, values, safety = found
     return Undo(
-        command("sudo nvidia-smi -i {} {} {}", gpu["index"], option, values.get(str(change.before), change.before)),
+        command(f"sudo nvidia-smi -i {{}} {option} {{}}", index, values.get(str(change.before), change.before)),
         safety,
     )
 
@@ -156,8 +166,9 @@ def _driver(change: Change, changes: ChangeSet, compat: Compat) -> Undo:
             f"{change.before if change.before is not None else 'take it away'}, then reload the module",
         )
     if name == "modules" and isinstance(change.before, list):
-        gone = [module for module in change.before if module not in (change.after or [])]
-        return Undo(" && ".join(command("sudo modprobe {}", module) for module in gone), SAFE) if gone else _NOTHING
+        left = change.after if isinstance(change.after, list) else []
+        gone = [module for module in change.before if module not in left]
+        return Undo(in_turn(*(command("sudo modprobe {}", module) for module in gone)), SAFE)
     return _NOTHING
 
 
@@ -168,7 +179,7 @@ def _limits(change: Change, changes: ChangeSet, compat: Compat) -> Undo:
         value = change.before
         if isinstance(value, int) and name in ("memlock", "stack"):
             value = value // 1024
-        return Undo(command("ulimit {} {}", options[name], value), RESTART)
+        return Undo(command(f"ulimit {options[name]} {{}}", value), RESTART)
     if name == "shm_total_mib" and change.before is not None:
         return Undo("", "", f"start the container with --shm-size={change.before}m")
     if name in ("cgroup_memory_mib", "cgroup_cpus", "pids_max"):
@@ -188,8 +199,7 @@ def _launch(change: Change, changes: ChangeSet, compat: Compat) -> Undo:
 
 
 def _container(change: Change, changes: ChangeSet, compat: Compat) -> Undo:
-    image = changes.before.facts.get("container", {}).get("image", "")
-    digest = changes.before.facts.get("container", {}).get("digest", "")
+    image, digest = (_text(changes.before, "container", name) for name in ("image", "digest"))
     if change.path[1] in ("image", "digest") and image:
         name = image.partition("@")[0].rpartition(":")[0] or image
         return Undo(command("docker pull {}", f"{name}@{digest}" if digest else image), SAFE)
@@ -209,8 +219,8 @@ def _model(change: Change, changes: ChangeSet, compat: Compat) -> Undo:
 
 
 def _config(change: Change, changes: ChangeSet, compat: Compat) -> Undo:
-    path = changes.after.facts.get("config", {}).get(change.path[1], {}).get("path", change.path[1])
-    if change.path[2] == "settings":
+    path = _text(changes.after, "config", change.path[1], "path") or change.path[1]
+    if change.path[2] == "settings" and len(change.path) > 3:
         return Undo(
             "",
             "",
@@ -288,19 +298,17 @@ def _in_order(changes: ChangeSet, suspects: Sequence[Suspect]) -> Iterator[Chang
 
 def _packages(pairs: Iterable[tuple[Change, Undo]]) -> list[str]:
     """All packages in one pip call where they come from one index, so that pip sees them together."""
-    from shlex import split
-
     installs: dict[str, list[str]] = {}
     removals: list[str] = []
     others: list[str] = []
     for change, undo in pairs:
         if change.path[0] != "packages" or not undo.command:
             continue
-        words = split(undo.command)
-        if words[1] == "uninstall":
-            removals.append(quote(words[-1]))
-        elif "==" in words[2]:
-            installs.setdefault(" ".join(quote(word) for word in words[3:]), []).append(quote(words[2]))
+        wanted, index = undo.requirement
+        if wanted:
+            installs.setdefault(index, []).append(wanted)
+        elif change.before is None:
+            removals.append(quote(change.path[1]))
         else:
             others.append(undo.command)
     if not (installs or removals or others):

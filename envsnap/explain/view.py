@@ -52,6 +52,11 @@ class View:
         value = self.get(path)
         return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
+    def items(self, path: str) -> list[str]:
+        """The items of the list at a path as texts; empty where there is none."""
+        value = self.get(path)
+        return [str(item) for item in value] if isinstance(value, list) else []
+
     def table(self, path: str) -> Mapping[str, Any]:
         """The table at a path; empty where there is none."""
         value = self.get(path)
@@ -79,7 +84,7 @@ class View:
         framework = self.text("launch.framework")
         if framework in self.table("packages"):
             return framework
-        argv = " ".join(map(str, self.get("launch.argv", [])))
+        argv = " ".join(self.items("launch.argv"))
         for name in ENGINES:
             if self.package(name) and name in argv:
                 return name
@@ -146,7 +151,7 @@ class View:
         """The GPUs that the program sees; all where that is not known."""
         visible = self.get("gpus.visible")
         if isinstance(visible, list):
-            return {key: self.gpus[key] for key in visible if key in self.gpus}
+            return {key: self.gpus[key] for key in map(str, visible) if key in self.gpus}
         return self.gpus
 
     @cached_property
@@ -161,8 +166,8 @@ class View:
     @cached_property
     def capabilities(self) -> list[str]:
         """The compute capabilities of the visible GPUs, each once."""
-        found = {str(gpu["compute_capability"]) for gpu in self.visible_gpus.values() if gpu.get("compute_capability")}
-        return sorted(found)
+        found = {str(gpu.get("compute_capability", "")) for gpu in self.visible_gpus.values()}
+        return sorted(text for text in found if re.fullmatch(r"\d+\.\d+", text))
 
     @cached_property
     def is_consumer(self) -> bool:

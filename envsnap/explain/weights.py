@@ -38,6 +38,8 @@ OFF_PATH = -2.0
 """The error speaks of something else."""
 ONLY = 1.5
 """It is the only difference that matters."""
+CLEARLY_MORE = 1.0
+"""How much more one fact must be accused than another for that to count."""
 STEP = {"major": 0.5, "minor": 0.25}
 
 
@@ -49,6 +51,7 @@ class Weights:
         self.accusations = accusations
         self.runs = runs
         self.component_paths = [on_path(component) for component in ctx.error.components]
+        self.heaviest = max((accusations.of(change.path)[0] for change in ctx.changes), default=0.0)
         self.before_was_bad = bool(changes is not None and changes.before.outcome.get("status") == "bad")
 
     def weigh(self, candidates: Sequence[Candidate]) -> None:
@@ -60,6 +63,7 @@ class Weights:
 
     def _weigh(self, candidate: Candidate) -> None:
         named = max((self.accusations.of(path) for path in candidate.evidence), default=(0.0, ""))
+        candidate.accused = named[0]
         self._weigh_novelty(candidate, named[0])
         self._weigh_error(candidate, named)
         root = candidate.act.root if candidate.act is not None else None
@@ -103,6 +107,8 @@ class Weights:
         if weight:
             candidate.add(reason, weight)
         if not components:
+            if weight < self.heaviest - CLEARLY_MORE:
+                candidate.add("the error names something else", OFF_PATH / 2)
             return
         first = components[0]
         near = [*candidate.evidence, *(act.root.path for act in candidate.acts)]

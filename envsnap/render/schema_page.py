@@ -122,7 +122,9 @@ def json_schema(specs: Iterable[FactSpec]) -> dict[str, Any]:
 
 def _place(node: dict[str, Any], spec: FactSpec) -> None:
     for part in spec.parts:
-        node["type"] = "object"
+        # A fact that is a table in one text and a value in another is both.
+        values = node.get("type", "object")
+        node["type"] = values if values == "object" else sorted({*([values] if isinstance(values, str) else values), "object"})
         if "*" in part and part != "*":
             pattern = "^" + ".*".join(re.escape(piece) for piece in part.split("*")) + "$"
             child = node.setdefault("patternProperties", {}).setdefault(pattern, {})
@@ -133,7 +135,9 @@ def _place(node: dict[str, Any], spec: FactSpec) -> None:
         else:
             child = node.setdefault("properties", {}).setdefault(part, {})
         node = child
-    if "properties" in node or "additionalProperties" in node:
-        return
+    is_table = "properties" in node or "additionalProperties" in node
     node.update(_VALUE_TYPES[spec.type])
     node["description"] = spec.doc
+    if is_table:
+        values = node["type"]
+        node["type"] = sorted({*([values] if isinstance(values, str) else values), "object"})

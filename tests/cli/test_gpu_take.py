@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakenvml.capture import Answer, Machine, calls_in, give_up
+from fakenvml.capture import CAP_MKNOD, Answer, Machine, calls_in, without_rights
 from fakenvml.machine import PROFILES, Profile
 
 from envsnap.model import Snapshot
@@ -369,11 +369,6 @@ def devices() -> set[str]:
     return nodes | {f"/dev/char/{name}" for name in numbered if name.startswith("195:")}
 
 
-def make_no_nodes() -> None:
-    """Without this right (CAP_MKNOD) a library that wants to make device nodes cannot."""
-    give_up(27)
-
-
 @pytest.mark.skipif(os.path.exists("/proc/driver/nvidia/version"), reason="this machine has a driver loaded")
 @pytest.mark.parametrize("suite", ["bookworm", "trixie"])
 def test_the_real_library_says_that_no_driver_is_loaded(
@@ -382,7 +377,7 @@ def test_the_real_library_says_that_no_driver_is_loaded(
     """Asked below a root that shows a loaded module. As root it would make /dev/nvidiactl here, hence the lost right."""
     folder, machine, before = real_nvml(suite), gpu_machine("rtx5090x2"), devices()
     snapshot = envsnap.take(
-        *GPU_ALONE, before=make_no_nodes, ENVSNAP_ROOT=str(machine.root), LD_LIBRARY_PATH=str(folder)
+        *GPU_ALONE, before=without_rights(CAP_MKNOD), ENVSNAP_ROOT=str(machine.root), LD_LIBRARY_PATH=str(folder)
     )
     assert snapshot.facts["driver"]["status"] == "not-loaded"
     assert snapshot.document["missing"]["gpus.count"] == "failed: NVML: driver not loaded"

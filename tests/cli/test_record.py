@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakenvml.capture import give_up
+from fakenvml.capture import CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, without_rights
 from recorded_machine import MACHINES
 
 OWN = {"system.boot_id", "system.cmdline", "container.id", "container.pid_namespace"}
@@ -139,7 +139,13 @@ def test_links_stay_links_and_lead_nowhere_outside(machine: Callable[..., Path],
 def test_what_could_not_be_read_stays_closed(machine: Callable[..., Path], envsnap: Any, tmp_path: Path) -> None:
     root, tree = machine("rtxpro6000x8"), tmp_path / "tree"
     (root / "proc/cmdline").chmod(0)
-    envsnap("take", "--record", str(tree), ENVSNAP_ROOT=str(root), before=lambda: give_up(1, 2))
+    envsnap(
+        "take",
+        "--record",
+        str(tree),
+        ENVSNAP_ROOT=str(root),
+        before=without_rights(CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH),
+    )
     assert (tree / "proc/cmdline").stat().st_mode & 0o777 == 0
     assert (tree / "proc/meminfo").stat().st_mode & 0o777 == 0o644
 

@@ -169,6 +169,7 @@ def test_without_a_command_what_it_would_tell_was_not_asked(root: Path, gathered
         "launch.argv": why,
         "launch.framework": why,
         "launch.config_files": why,
+        "launch.args": why,
     }
     assert collected.facts["launch"] == {"cwd": "/srv"}
 

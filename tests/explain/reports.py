@@ -7,7 +7,11 @@ from __future__ import annotations
 from variations import A100, ADA, GB200, H100S, H100V, L40S, OOM, RTXPRO, Variation, driver, torch
 
 V = Variation
-VLLM, PYTORCH, NCCL = "https://github.com/vllm-project/vllm", "https://github.com/pytorch/pytorch", "https://github.com/NVIDIA/nccl"
+VLLM, PYTORCH, NCCL = (
+    "https://github.com/vllm-project/vllm",
+    "https://github.com/pytorch/pytorch",
+    "https://github.com/NVIDIA/nccl",
+)
 
 REPORTS: list[Variation] = [
     # -- packages
@@ -82,7 +86,7 @@ REPORTS: list[Variation] = [
     V("5", "one of four is gone", A100, ("gpus.*", "gpu.*"), after={"gpus.count": 3, "gpus.visible_count": 3, "gpus.visible": ["15b9a525", "525dc708", "9c722898"], "gpu.#3": None},
       error="RuntimeError: CUDA error: invalid device ordinal", source="https://github.com/open-mmlab/mmdetection/issues/11801"),
     V("5", "more ranks than devices", A100, ("launch.args.*", "launch.world_size", "env.CUDA_VISIBLE_DEVICES", "launch.local_world_size"), before={"launch.args.nproc_per_node": 4}, after={"launch.args.nproc_per_node": 8},
-      error='    torch.cuda.set_device(self.device)\nRuntimeError: CUDA error: invalid device ordinal', source="https://github.com/OpenBMB/MiniCPM-V/issues/356"),
+      error="    torch.cuda.set_device(self.device)\nRuntimeError: CUDA error: invalid device ordinal", source="https://github.com/OpenBMB/MiniCPM-V/issues/356"),
     V("5", "a power cap, no error text", ADA, ("gpu.*.power_limit_w",), before={"gpu.*.power_limit_w": 450}, after={"gpu.*.power_limit_w": 250}, source="https://github.com/noonghunna/club-3090/issues/585"),
     V("6", "too many open files", H100V, ("limits.nofile",), before={"limits.nofile": 1048576}, after={"limits.nofile": 1024}, error="OSError: [Errno 24] Too many open files", source="story"),
     V("5", "a forgotten process, NCCL says it", H100V, ("gpu.*",), after={"gpu.#2.process.4711.name": "python", "gpu.#2.process.4711.used_mib": 70144, "gpu.#2.memory_used_mib": 70800, "gpu.#2.memory_free_mib": 10200, "gpus.min_free_mib": 10200},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import subprocess
@@ -89,14 +88,14 @@ class Machine:
     ) -> Answer:
         """Capture it, with further lines in NVML's script and further variables in the environment."""
         variables, trace = self.variables(*lines, library=library)
+        before = without_rights(CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH) if is_plain_user else []
         result = subprocess.run(
-            [sys.executable, "-c", CAPTURE, str(self.root), str(timeout)],
+            [*before, sys.executable, "-c", CAPTURE, str(self.root), str(timeout)],
             env={"PATH": os.environ["PATH"], **variables, **environ},
             capture_output=True,
             text=True,
             timeout=60,
             check=False,
-            preexec_fn=_obey_file_modes if is_plain_user else None,
         )
         assert result.returncode == 0, result.stderr
         assert result.stderr == ""
@@ -126,12 +125,16 @@ def calls_in(trace: Path) -> list[str]:
     return calls
 
 
-def give_up(*capabilities: int) -> None:
-    """Give up rights of root for all that this process will run; nothing to give up for another user."""
-    drop = 24  # PR_CAPBSET_DROP
-    for capability in capabilities:
-        ctypes.CDLL(None).prctl(drop, capability, 0, 0, 0)
+CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_MKNOD = 1, 2, 27
+
+_GIVE_UP = """
+import ctypes, os, sys
+for capability in sys.argv[1].split(","):
+    ctypes.CDLL(None).prctl(24, int(capability), 0, 0, 0)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
 
 
-def _obey_file_modes() -> None:
-    give_up(1, 2)  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+def without_rights(*capabilities: int) -> list[str]:
+    """What to put before a command so that it runs without rights of root; another user has none to lose."""
+    return [sys.executable, "-c", _GIVE_UP, ",".join(map(str, capabilities))]

@@ -14,7 +14,7 @@ from envsnap.collect.arguments.known import FEWEST, SOURCES, fallback
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from envsnap.collect.arguments.options import Option
+    from envsnap.collect.arguments.option import Option
     from envsnap.host import Host
 
 FORM = "envsnap options 1"
@@ -27,7 +27,7 @@ _MEMORY_LIMIT = 1 << 20
 def installed_options(host: Host, framework: str) -> dict[str, Option]:
     """The options by their strings; the few that are known anyway where the source is not there."""
     package = _package(host, framework) if framework in SOURCES else None
-    found = _options_of(host, framework, package) if package else {}
+    found = read_installed(host, framework, package) if package else {}
     return found if len(found) >= FEWEST else fallback(framework)
 
 
@@ -44,7 +44,8 @@ def _package(host: Host, framework: str) -> str | None:
     return SearchedPath(host, folders).find_package(framework)
 
 
-def _options_of(host: Host, framework: str, package: str) -> dict[str, Option]:
+def read_installed(host: Host, framework: str, package: str) -> dict[str, Option]:
+    """The options that a framework in a directory declares; none where its source is not there."""
     stamps = _stamps(host, framework, package)
     if not stamps:
         return {}
@@ -53,7 +54,7 @@ def _options_of(host: Host, framework: str, package: str) -> dict[str, Option]:
     known = _remembered(host, memory, head) if memory else None
     if known is not None:
         return known
-    from envsnap.collect.arguments.options import read_options
+    from envsnap.collect.arguments.source_options import read_options
 
     texts = []
     for path in stamps:
@@ -100,7 +101,7 @@ def _memory(host: Host, package: str) -> str | None:
 
 
 def _remembered(host: Host, memory: str, head: str) -> dict[str, Option] | None:
-    from envsnap.collect.arguments.options import Option
+    from envsnap.collect.arguments.option import Option
 
     try:
         text = host.read_text(memory, _MEMORY_LIMIT)

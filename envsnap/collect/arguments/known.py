@@ -6,11 +6,11 @@ Aliases of SGLang 0.5.23 and vLLM 0.33.0; torchrun's flags of torch 2.13 (`torch
 
 from __future__ import annotations
 
-from envsnap.collect.arguments.options import FLAG, FLOAT, GUESS, INT, ONE_OR_SEVERAL, SEVERAL, SWITCH, TEXT, Option
+from envsnap.collect.arguments.option import FLAG, FLOAT, GUESS, INT, ONE_OR_SEVERAL, SEVERAL, SWITCH, TEXT, Option
 from envsnap.collect.arguments.words import Dialect
 
 SOURCES = {
-    "sglang": ("srt/server_args.py", "srt/arg_groups/*.py", "srt/arg_groups/fields/*.py"),
+    "sglang": ("srt/server_args.py", "srt/arg_groups/fields/*.py"),
     "vllm": (
         "engine/arg_utils.py",
         "entrypoints/openai/cli_args.py",
@@ -65,7 +65,6 @@ TORCHRUN_FLAGS = frozenset(
         "--no-python",
         "--run-path",
         "--use-env",
-        "--signals-to-handle-none",
         "--virtual-local-rank",
     )
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from envsnap.collect.arguments.options import (
+from envsnap.collect.arguments.option import (
     ANY,
     APPEND,
     FLAG,
@@ -200,11 +200,14 @@ class _Reader:
             except ValueError:
                 value = self._typed(INT, word)
         option, _ = self._find(head)
-        table = self.nested.setdefault(option.name if option else head.lstrip("-").replace("-", "_"), {})
-        for key in keys[:-1]:
-            below = table.get(key)
+        key = option.name if option else head.lstrip("-").replace("-", "_")
+        if not key:
+            return
+        table = self.nested.setdefault(key, {})
+        for inner in keys[:-1]:
+            below = table.get(inner)
             if not isinstance(below, dict):
-                below = table[key] = {}
+                below = table[inner] = {}
             table = below
         before = table.get(keys[-1])
         table[keys[-1]] = before + value if isinstance(before, list) and isinstance(value, list) else value

@@ -52,7 +52,7 @@ def locked(ctx: RuleContext) -> Iterator[Finding]:
             continue
         path = str(cache.get("path", ""))
         told = ctx.error_is("cache", "jit") or name in accused(ctx)
-        locks = [str(item) for item in cache.get("locks") or []]
+        locks = ctx.after.items(f"caches.{name}.locks")
         new = ctx.change(f"caches.{name}.locks") is not None
         if cache.get("is_writable") is False:
             fell = ctx.change(f"caches.{name}.is_writable") is not None

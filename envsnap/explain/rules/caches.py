@@ -179,7 +179,7 @@ def other_architecture(ctx: RuleContext) -> Iterator[Finding]:
     named = [name for name in accused(ctx) if name in kept] or kept
     told = ctx.error_is("cache", "compile", "kernel", "arch", "triton") or bool(accused(ctx))
     keys = [
-        key for key, gpu in ctx.after.visible_gpus.items() if gpu.get("compute_capability") in after - before
+        key for key, gpu in ctx.after.visible_gpus.items() if str(gpu.get("compute_capability")) in after - before
     ] or list(ctx.after.gpus)
     for name in named[:2]:
         yield Finding(

@@ -85,7 +85,7 @@ def runtime_above_driver(ctx: RuleContext) -> Iterator[Finding]:
     """
     cuda, driver = ctx.after.torch_cuda, ctx.after.driver_version
     level = driver_cuda(ctx.after, ctx)
-    if not cuda or not level:
+    if not release(cuda) or not release(level):
         return
     floor = ctx.compat.driver_floor(cuda)
     too_old = release(level)[:1] < release(cuda)[:1]
@@ -314,7 +314,7 @@ def driver_below_architecture(ctx: RuleContext) -> Iterator[Finding]:
         row = ctx.compat.architecture(capability)
         if row is not None and level and release(row["min_cuda"]) > release(level):
             key = next(
-                key for key, gpu in ctx.after.visible_gpus.items() if gpu.get("compute_capability") == capability
+                key for key, gpu in ctx.after.visible_gpus.items() if str(gpu.get("compute_capability")) == capability
             )
             yield Finding(
                 f"driver {ctx.after.driver_version} (CUDA {level}) under a GPU of compute capability {capability}",

@@ -72,7 +72,7 @@ def library_of_other_major(ctx: RuleContext) -> Iterator[Finding]:
             continue
         wanted = {"11": "10"}.get(found[2], found[2]) if found[1] in ("cusolver", "cufft", "curand") else found[2]
         major = "11" if found[2] == "11.0" else wanted
-        if int(major) in (release(cuda)[0], 10):
+        if int(major) in (*release(cuda)[:1], 10):
             continue
         owners = [path for path in _compiled(ctx.after) if path != "packages.torch"]
         moved = [path for path in owners if ctx.change(path) is not None]
@@ -169,7 +169,7 @@ def majors_mixed(ctx: RuleContext) -> Iterator[Finding]:
     Two majors in one process do not mix; minors do.
     """
     cuda = ctx.after.torch_cuda
-    if not cuda:
+    if not release(cuda):
         return
     engine, engine_cuda = _default_build(ctx)
     if engine_cuda and release(engine_cuda)[:1] != release(cuda)[:1]:

@@ -101,7 +101,7 @@ def module_and_library(ctx: RuleContext) -> Iterator[Finding]:
     "ES102",
     title="no NVIDIA module for the running kernel",
     component="driver",
-    reads=("driver.*", "system.kernel"),
+    reads=("driver.*", "system.kernel", "gpus.pci_count"),
     sources=("https://github.com/NVIDIA/nvidia-docker/issues/365",),
     fires=[
         {
@@ -113,6 +113,7 @@ def module_and_library(ctx: RuleContext) -> Iterator[Finding]:
     quiet=[
         {"after": {"driver.status": "ok", "system.kernel": "6.8.0-79-generic"}},
         {"after": {"system.kernel": "6.8.0-79-generic"}},
+        {"after": {"driver.status": "not-loaded", "gpus.pci_count": 0, "system.kernel": "6.8.0-79-generic"}},
     ],
 )
 def module_not_loaded(ctx: RuleContext) -> Iterator[Finding]:
@@ -122,7 +123,7 @@ def module_not_loaded(ctx: RuleContext) -> Iterator[Finding]:
 
     Where the kernel is the same, the module was unloaded, blacklisted, or refused (Secure Boot, nouveau in its place).
     """
-    if ctx.after.text("driver.status") not in ("not-loaded", "no-module"):
+    if ctx.after.text("driver.status") not in ("not-loaded", "no-module") or ctx.after.get("gpus.pci_count") == 0:
         return
     kernel = ctx.after.text("system.kernel")
     moved = ctx.change("system.kernel")
@@ -133,7 +134,7 @@ def module_not_loaded(ctx: RuleContext) -> Iterator[Finding]:
             "kernel's headers are installed"
         )
         fix = command("sudo apt install linux-headers-{} && sudo dkms autoinstall -k {}", kernel, kernel)
-    elif "nouveau" in (ctx.after.get("driver.modules") or []):
+    elif "nouveau" in ctx.after.items("driver.modules"):
         headline = "nouveau is loaded in the place of the NVIDIA module"
         why = "only one driver can hold the GPU: nouveau must be blacklisted and the initial RAM disk made anew"
         fix = "echo 'blacklist nouveau' | sudo tee /etc/modprobe.d/blacklist-nouveau.conf && sudo update-initramfs -u"

@@ -93,7 +93,7 @@ def moved_apart(ctx: RuleContext) -> Iterator[Finding]:
         and step(str(torch.before), str(torch.after)) in ("major", "minor")
     )
     accused = accused_packages(ctx)
-    told = bool(ctx.error_is("abi", "symbol")) and not ctx.error.has("nvml-function-missing")
+    told = ctx.error_is("abi", "symbol") and _is_of_torch(ctx)
     candidates = _installed_extensions(ctx) if torch_moved else (change.path[1] for change in ctx.changed("packages.*"))
     for name in dict.fromkeys((*accused, *candidates)):
         row = ctx.compat.extension(name)
@@ -106,6 +106,8 @@ def moved_apart(ctx: RuleContext) -> Iterator[Finding]:
         left_behind = torch_moved and moved is None and row is not None and row["binding"] != "loose"
         if not (alone or left_behind) or (alone and _fits_pins(ctx, name) and name not in accused):
             continue
+        if alone and name not in accused and _is_content_with_torch(ctx, name):
+            continue
         if (
             alone
             and name not in accused
@@ -113,6 +115,18 @@ def moved_apart(ctx: RuleContext) -> Iterator[Finding]:
         ):
             continue
         yield _apart(ctx, name, told=told and (name in accused or not accused), is_accused=name in accused)
+
+
+def _is_of_torch(ctx: RuleContext) -> bool:
+    """Whether what is missing belongs to torch, or nobody says what is missing."""
+    missing = [explain_symbol(match.names["symbol"], ctx.compat).component for match in ctx.error.symbols]
+    return not missing or "abi" in missing
+
+
+def _is_content_with_torch(ctx: RuleContext, name: str) -> bool:
+    """Whether a package declares itself which torch it needs, and that one is there."""
+    pin = ctx.after.table(f"pins.{name}").get("torch")
+    return pin is not None and satisfies(ctx.after.package("torch"), str(pin))
 
 
 def _installed_extensions(ctx: RuleContext) -> Iterator[str]:

@@ -171,9 +171,9 @@ def slower(ctx: RuleContext) -> Iterator[Finding]:
             )
     for key, gpu in ctx.after.gpus.items():
         bad = [
-            str(reason)
-            for reason in gpu.get("throttle") or []
-            if any(word in str(reason).lower() for word in ("hw", "thermal", "brake", "slowdown"))
+            reason
+            for reason in ctx.after.items(f"gpu.{key}.throttle")
+            if any(word in reason.lower() for word in ("hw", "thermal", "brake", "slowdown"))
         ]
         if bad:
             yield Finding(

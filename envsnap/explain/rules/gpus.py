@@ -37,6 +37,7 @@ XIDS = "https://docs.nvidia.com/deploy/xid-errors/"
         {"after": {"gpus.visible_count": 8, "gpus.count": 8, "launch.args.tp_size": 8}},
         {"after": {"gpus.visible_count": 8, "gpus.count": 8, "launch.args.tp_size": 16, "launch.nnodes": 2}},
         {"after": {"launch.args.tp_size": 8}},
+        {"after": {"gpus.visible_count": 0, "gpus.count": 0}},
     ],
 )
 def too_few(ctx: RuleContext) -> Iterator[Finding]:
@@ -47,6 +48,8 @@ def too_few(ctx: RuleContext) -> Iterator[Finding]:
         return
     variable = ctx.after.get("env.CUDA_VISIBLE_DEVICES")
     count = ctx.after.get("gpus.count")
+    if not count and not ctx.after.local_ranks and not ctx.error_is("visible", "devices"):
+        return
     hidden = variable is not None and isinstance(count, int) and count >= needed
     lost = [change for change in ctx.changed("gpus.count") if change.direction == "down"]
     if lost and not hidden:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from envsnap.explain.declare import HINT, PLAUSIBLE, STRONG, SURE, WARNING, Finding, rule
-from envsnap.explain.shell import command, pip_reinstall, undo_variable
+from envsnap.explain.shell import command, in_turn, pip_reinstall, undo_variable
 from envsnap.explain.symbols import explain_symbol
 from envsnap.versions import compare
 
@@ -275,8 +275,10 @@ def two_majors(ctx: RuleContext) -> Iterator[Finding]:
             f"both write site-packages/nvidia/{family}: the later installation overwrote the other's "
             f"library{_symbol(ctx, family)}",
             strength=SURE,
-            fix=command("pip uninstall -y {}", wrong)
-            + "".join(" && " + pip_reinstall(name, ctx.after.package(name), ctx.compat) for name in right[:1]),
+            fix=in_turn(
+                command("pip uninstall -y {}", wrong),
+                *(pip_reinstall(name, ctx.after.package(name), ctx.compat) for name in right[:1]),
+            ),
             safety="safe",
             key=family,
             covers=(f"libraries.{family}.**", f"conflicts.nvidia_{family}", f"integrity.nvidia-{family}-*.*"),

@@ -254,7 +254,7 @@ def modules_gone(ctx: RuleContext) -> Iterator[Finding]:
         return
     gone = [
         name
-        for name in moved.before
+        for name in map(str, moved.before)
         if name not in moved.after and name not in ("nvidia_drm", "nvidia_modeset", "nv_peer_mem", "nvidia_peermem")
     ]
     if gone:

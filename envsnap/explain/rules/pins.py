@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from envsnap.explain.declare import HINT, PLAUSIBLE, SAFE, STRONG, SURE, WARNING, Finding, rule
 from envsnap.explain.relevance import package_weight
 from envsnap.explain.requirements import satisfies
-from envsnap.explain.shell import command, pip_install, pip_reinstall
+from envsnap.explain.shell import command, in_turn, pip_install, pip_reinstall
 from envsnap.versions import compare
 
 if TYPE_CHECKING:
@@ -231,8 +231,7 @@ def two_names(ctx: RuleContext) -> Iterator[Finding]:
             f"both own the import package `{row['import']}`: the later install overwrote the other's files, and the "
             "old name satisfies no requirement on the new one",
             strength=STRONG,
-            fix=command("pip uninstall -y {}", former)
-            + (" && " + pip_reinstall(row["now"], now, ctx.compat) if now else ""),
+            fix=in_turn(command("pip uninstall -y {}", former), pip_reinstall(row["now"], now, ctx.compat)),
             safety=SAFE,
             key=row["import"],
             covers=(f"conflicts.{row['import']}",),

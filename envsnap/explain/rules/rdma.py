@@ -114,7 +114,7 @@ def peermem_lost(ctx: RuleContext) -> Iterator[Finding]:
     """
     modules = ctx.change("driver.modules")
     lost_module = modules is not None and any(
-        name in (modules.before or []) and name not in (modules.after or []) for name in _MODULES
+        name in str(modules.before) and name not in ctx.after.items("driver.modules") for name in _MODULES
     )
     registered = ctx.change("network.peermem")
     lost = registered is not None and registered.after is None and registered.before is not None
@@ -136,7 +136,7 @@ def peermem_lost(ctx: RuleContext) -> Iterator[Finding]:
         for change in [ctx.change(path)]
         if change is not None
     )
-    loaded = "nvidia_peermem" in (ctx.after.get("driver.modules") or [])
+    loaded = "nvidia_peermem" in ctx.after.items("driver.modules")
     if lost and loaded:
         headline = "nvidia_peermem is loaded but not registered with the InfiniBand core"
     elif lost or lost_module:

@@ -66,7 +66,8 @@ def edited(ctx: RuleContext) -> Iterator[Finding]:
             continue
         if ctx.change(f"packages.{name}") is not None:
             continue
-        changed, before = record.get("changed") or [], (ctx.was(f"integrity.{name}.changed") or [])
+        path = f"integrity.{name}.changed"
+        changed, before = ctx.after.items(path), ctx.before.items(path) if ctx.before is not None else []
         digest = ctx.change(f"integrity.{name}.digest")
         new = [item for item in changed if item not in before]
         undone = [item for item in before if item not in changed] if ctx.before is not None else []
@@ -241,9 +242,9 @@ def dirty(ctx: RuleContext) -> Iterator[Finding]:
             continue
         if ctx.change(f"source.{slug}.commit") is not None:
             continue
-        files = ctx.after.get(f"source.{slug}.modified") or []
-        before = ctx.was(f"source.{slug}.modified") or []
-        new = [str(item) for item in files if item not in before] or [str(item) for item in files]
+        files = ctx.after.items(f"source.{slug}.modified")
+        before = ctx.before.items(f"source.{slug}.modified") if ctx.before is not None else []
+        new = [item for item in files if item not in before] or files
         submodules = ctx.changed(f"source.{slug}.submodules.*")
         what = (
             f"submodule {submodules[0].path[-1]} moved"

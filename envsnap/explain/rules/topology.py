@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from envsnap.explain.declare import HINT, PLAUSIBLE, REBOOT, STRONG, WARNING, Finding, rule
 from envsnap.explain.relevance import parameters
-from envsnap.explain.shell import command, kernel_parameters
+from envsnap.explain.shell import command, in_turn, kernel_parameters
 
 if TYPE_CHECKING:
     from envsnap.explain.context import RuleContext
@@ -127,7 +127,7 @@ def acs(ctx: RuleContext) -> Iterator[Finding]:
         "ACS redirects packets between GPUs (P2P) through the root complex and the IOMMU: collectives hang, are slow, "
         "or deliver wrong data",
         strength=STRONG + 0.4 if changed and told else STRONG if changed or told else HINT,
-        fix="; ".join(command("sudo setpci -s {} ECAP_ACS+0x6.w=0000", bridge) for bridge in bridges[:4]),
+        fix=in_turn(*(command("sudo setpci -s {} ECAP_ACS+0x6.w=0000", bridge) for bridge in bridges[:4])),
         advice="for good: ACS off in the BIOS; NCCL_P2P_DISABLE=1 tells whether it is this",
         safety="restart",
         key="acs",

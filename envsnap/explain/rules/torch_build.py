@@ -97,13 +97,15 @@ def no_code_for_gpu(ctx: RuleContext) -> Iterator[Finding]:
     A wheel lists what it holds code for. A newer GPU needs a wheel built with a CUDA that knows it (another index of
     torch); CUDA 13 dropped everything before Turing.
     """
-    arch_list = ctx.after.get("torch.arch_list")
-    if not isinstance(arch_list, list) or not arch_list:
+    arch_list = ctx.after.items("torch.arch_list")
+    if not arch_list:
         return
     for capability in ctx.after.capabilities:
         if not re.fullmatch(r"\d+\.\d+", capability) or covers(arch_list, capability):
             continue
-        key = next(key for key, gpu in ctx.after.visible_gpus.items() if gpu.get("compute_capability") == capability)
+        key = next(
+            key for key, gpu in ctx.after.visible_gpus.items() if str(gpu.get("compute_capability")) == capability
+        )
         row = ctx.compat.architecture(capability)
         name = f"sm_{capability.replace('.', '')}"
         advice = ""

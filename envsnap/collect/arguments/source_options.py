@@ -10,47 +10,26 @@ from __future__ import annotations
 
 import ast
 
+from envsnap.collect.arguments.option import (
+    ANY,
+    APPEND,
+    FLAG,
+    FLOAT,
+    GUESS,
+    INT,
+    OFF,
+    ONE,
+    ONE_OR_SEVERAL,
+    OPTIONAL,
+    SEVERAL,
+    SWITCH,
+    TEXT,
+    Option,
+)
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-INT, FLOAT, TEXT, GUESS = "int", "float", "text", "guess"
-"""What a value is; `guess` where the declaration does not tell."""
-FLAG, OFF, SWITCH = "flag", "off", "switch"
-"""Options without a value: true, false, and true with a `--no-` form that is false."""
-
-ONE, OPTIONAL, ANY, SEVERAL, ONE_OR_SEVERAL, APPEND = "1", "?", "*", "+", "1+", "append"
-"""How many words a value takes; `1+` is a list unless there is one; `append` adds one word each time."""
-
-
-class Option:
-    """One option string. `name`: what its value is called; `kind`: what the value is; `count`: of how many words."""
-
-    __slots__ = ("count", "kind", "name")
-
-    def __init__(self, name: str, kind: str = GUESS, count: str = ONE) -> None:
-        self.name = name
-        self.kind = kind
-        self.count = count
-
-    @property
-    def takes_value(self) -> bool:
-        """Whether words belong to it."""
-        return self.kind not in (FLAG, OFF, SWITCH)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Option) and self.parts == other.parts
-
-    def __hash__(self) -> int:
-        return hash(self.parts)
-
-    def __repr__(self) -> str:
-        return f"Option{self.parts!r}"
-
-    @property
-    def parts(self) -> tuple[str, str, str]:
-        """Name, kind and count."""
-        return self.name, self.kind, self.count
 
 
 def read_options(texts: Iterable[str], *, bare_fields: bool) -> dict[str, Option]:
@@ -65,12 +44,13 @@ def read_options(texts: Iterable[str], *, bare_fields: bool) -> dict[str, Option
             trees.append(ast.parse(text))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
-    fields = dict(_fields(trees))
+    declared = list(_fields(trees))
     found: dict[str, Option] = {}
-    for name, annotation in fields.items():
-        for option, names in _of_field(name, annotation, bare=bare_fields):
+    for name, annotation, owner in declared:
+        for option, names in _of_field(name, annotation, bare=bare_fields and owner.endswith("Args")):
             for written in names:
                 found.setdefault(written, option)
+    fields = {name: annotation for name, annotation, _ in reversed(declared)}
     for call in _calls(trees):
         names = [node.value for node in call.args if isinstance(node, ast.Constant) and isinstance(node.value, str)]
         names = [written for written in names if written.startswith("-")]
@@ -80,14 +60,14 @@ def read_options(texts: Iterable[str], *, bare_fields: bool) -> dict[str, Option
     return found
 
 
-def _fields(trees: list[ast.Module]) -> Iterator[tuple[str, ast.expr]]:
-    """The annotated names of all classes."""
+def _fields(trees: list[ast.Module]) -> Iterator[tuple[str, ast.expr, str]]:
+    """The annotated names of all classes, each with the name of its class."""
     for tree in trees:
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
                 for line in node.body:
                     if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
-                        yield line.target.id, line.annotation
+                        yield line.target.id, line.annotation, node.name
 
 
 def _calls(trees: list[ast.Module]) -> Iterator[ast.Call]:

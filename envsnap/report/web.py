@@ -1,0 +1,63 @@
+"""A report as one page for the browser: the same parts, with the suspects and the topology in front."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from html import escape
+
+from envsnap.render.html import (
+    block,
+    changes_section,
+    compared_section,
+    page,
+    prose,
+    suspects_section,
+    topology_section,
+)
+from envsnap.report.markdown import Block, Piece
+from envsnap.report.parts import PARTS, Material, missing, title
+from envsnap.share import Redaction
+
+_IN_FRONT = ("changed", "topology", "checklist", "you", "expected", "scripts", "tasks", "first_warn")
+"""Parts that the page shows in its own way, or that only an issue has a place for."""
+
+
+def web_page(material: Material, redactions: Callable[[], Sequence[Redaction]]) -> str:
+    """The page. `redactions` is asked when all else is written."""
+    from envsnap.report.assemble import masked
+
+    heading = title(material)
+    changes, body = material.changes, []
+    if changes is not None:
+        body.append(compared_section(changes.before, changes.after))
+    if material.explanation is not None:
+        body.append(suspects_section(material.explanation))
+    if changes is not None:
+        body.append(changes_section(changes))
+    body.append(topology_section(material.snapshot, changes.before if changes is not None else None))
+    names = [name for one in material.profile.headings for name in one.holds if name not in _IN_FRONT]
+    for name in names:
+        pieces = PARTS[name](material)
+        if pieces:
+            body.append(f"<section>\n<h2>{escape(name.capitalize())}</h2>\n{_html(pieces)}\n</section>")
+    body.append(f"<section>\n<h2>What is missing, and how to get it</h2>\n{_html(missing(material))}\n</section>")
+    body.append(f'<p class="quiet">Hidden: {escape(masked(redactions(), 0))}.</p>')
+    return page(f"envsnap: {heading}", heading, body)
+
+
+def _html(pieces: Sequence[Piece]) -> str:
+    return "\n".join(
+        block(piece.title, piece.text, is_folded=piece.is_folded) if isinstance(piece, Block) else _prose(piece)
+        for piece in pieces
+    )
+
+
+def _prose(text: str) -> str:
+    """The little Markdown that the parts write: lists of one level and code spans."""
+    lines = []
+    for line in text.strip().splitlines():
+        shown = prose(line.strip().strip("_"))
+        lines.append(f"<li>{shown[2:]}</li>" if shown.startswith("- ") else f"<p>{shown}</p>")
+    html = "\n".join(lines)
+    return re.sub(r"((?:<li>.*</li>\n?)+)", r"<ul>\1</ul>", html)

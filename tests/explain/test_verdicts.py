@@ -1,0 +1,81 @@
+"""What earlier runs say: acquittals, charges, and silence where they say nothing."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from replay import pair
+
+from envsnap.explain import Explanation, explain
+from envsnap.model import ChangeSet, Snapshot
+
+P2P, ALGO = "NCCL_P2P_DISABLE", "NCCL_ALGO"
+Runs = list[tuple[Snapshot | dict[str, Any], str]]
+
+
+def changed() -> ChangeSet:
+    return pair("h100x8-vllm", {}, {f"env.{P2P}": "1", f"env.{ALGO}": "Ring"})
+
+
+def run(**env: str) -> dict[str, Any]:
+    """Facts of an earlier run on the machine."""
+    facts = copy.deepcopy(changed().before.facts)
+    facts["env"] |= env
+    return facts
+
+
+def judged(history: Runs) -> Explanation:
+    changes = changed()
+    return explain(changes, changes.after, history=history, is_strict=True)
+
+
+def score(explanation: Explanation, name: str) -> float:
+    return next(s.score for s in explanation.suspects if s.evidence[0].path == ("env", name))
+
+
+def test_a_difference_that_a_good_run_had_is_acquitted() -> None:
+    explanation = judged([(run(**{P2P: "1"}), "good"), (run(), "good")])
+    assert score(explanation, P2P) < score(judged([]), P2P) - 4
+    assert explanation.suspects[0].evidence[0].path == ("env", ALGO)
+    acquitted = next(s for s in explanation.suspects if s.evidence[0].path == ("env", P2P))
+    assert any(name.startswith("acquitted: 1 good run") for name, _ in acquitted.because)
+
+
+def test_a_difference_in_every_bad_run_and_in_no_good_one_is_charged() -> None:
+    history: Runs = [(run(), "good"), (run(**{ALGO: "Ring"}), "bad"), (run(**{ALGO: "Ring", "X": "1"}), "bad")]
+    explanation = judged(history)
+    assert score(explanation, ALGO) > score(judged([]), ALGO) + 1
+    assert explanation.suspects[0].evidence[0].path == ("env", ALGO)
+    assert any("in all 2 bad runs" in name for name, _ in explanation.suspects[0].because)
+
+
+def test_one_bad_run_is_no_pattern() -> None:
+    assert score(judged([(run(**{ALGO: "Ring"}), "bad")]), ALGO) == score(judged([]), ALGO)
+
+
+def test_what_bad_runs_did_not_share_is_not_charged() -> None:
+    history: Runs = [(run(), "good"), (run(**{ALGO: "Ring"}), "bad"), (run(), "bad")]
+    assert score(judged(history), ALGO) <= score(judged([]), ALGO)
+
+
+def test_what_differed_among_good_runs_weighs_less() -> None:
+    history: Runs = [(run(**{ALGO: "Tree"}), "good"), (run(), "good")]
+    assert score(judged(history), ALGO) < score(judged([]), ALGO)
+
+
+def test_runs_that_did_not_record_a_fact_say_nothing_about_it() -> None:
+    facts = run(**{P2P: "1"})
+    del facts["env"]
+    assert score(judged([(facts, "good")]), P2P) == score(judged([]), P2P)
+    unknown = Snapshot({"schema": 1, "missing": {f"env.{P2P}": "permission: /proc"}, **run()})
+    assert score(judged([(unknown, "good")]), P2P) == score(judged([]), P2P)
+
+
+def test_a_verdict_that_is_neither_good_nor_bad_says_nothing() -> None:
+    assert score(judged([(run(**{P2P: "1"}), "unknown")]), P2P) == score(judged([]), P2P)
+
+
+def test_snapshots_and_facts_say_the_same() -> None:
+    facts = run(**{P2P: "1"})
+    assert judged([(Snapshot({"schema": 1, **facts}), "good")]).suspects == judged([(facts, "good")]).suspects

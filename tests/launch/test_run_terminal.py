@@ -1,0 +1,197 @@
+"""At a terminal: the command sees one, and keys, sizes and jobs are what they are without envsnap."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from terminal_session import Terminal
+
+ASK = "import os, sys; print([os.isatty(n) for n in (0, 1, 2)], os.get_terminal_size(1), os.get_terminal_size(2))"
+
+
+def test_the_command_sees_a_terminal_of_the_same_size(launch: Any, terminal: Callable[..., Terminal]) -> None:
+    shown = terminal(*launch.argv(sys.executable, "-c", ASK), size=(33, 123))
+    shown.read_until(
+        "[True, True, True] os.terminal_size(columns=123, lines=33) os.terminal_size(columns=123, lines=33)"
+    )
+    assert shown.end() == 0
+
+
+def test_output_is_byte_for_byte_what_it_is_without(launch: Any, terminal: Callable[..., Terminal]) -> None:
+    program = r"printf 'one\ntwo\r\nthree\033[1m\t\377\n'"
+    bare, watched = terminal("sh", "-c", program), terminal(*launch.argv("sh", "-c", program, options=("-q",)))
+    assert bare.end() == watched.end() == 0
+    assert watched.text == bare.text
+
+
+def test_much_output_arrives_whole(launch: Any, terminal: Callable[..., Terminal]) -> None:
+    shown = terminal(*launch.argv("seq", "200000", options=("-q",)))
+    assert shown.end() == 0
+    assert shown.text == "".join(f"{n}\r\n" for n in range(1, 200001))
+
+
+def test_keys_reach_the_command(launch: Any, terminal: Callable[..., Terminal]) -> None:
+    shown = terminal(*launch.argv("sh", "-c", "read line; echo got $line", options=("-q",)))
+    shown.type("hello\n")
+    shown.read_until("got hello")
+    assert shown.end() == 0
+
+
+COUNT = """
+import os, signal
+count = 0
+def say(text): os.write(1, text.encode() + b"\\n")
+def note(*_):
+    global count
+    count += 1
+    say(f"int {count}")
+signal.signal(signal.SIGINT, note)
+say("up")
+for line in iter(input, "end"):
+    say(f"line {line} count {count}")
+"""
+
+
+def test_ctrl_c_reaches_the_command_once(launch: Any, terminal: Callable[..., Terminal]) -> None:
+    shown = terminal(*launch.argv(sys.executable, "-c", COUNT))
+    shown.read_until("up\r\n")
+    for times in (1, 2):
+        shown.type("\x03")
+        shown.read_until(f"int {times}\r\n")
+    shown.type("x\n")
+    shown.read_until("line x count 2")
+    shown.type("end\n")
+    assert shown.end() == 0
+
+
+def test_ctrl_c_with_output_elsewhere(launch: Any, terminal: Callable[..., Terminal], tmp_path: Path) -> None:
+    """The usual `run ... > log`: the keyboard is still ours."""
+    shown = terminal(
+        *launch.argv(
+            "sh", "-c", "trap 'echo once >&2' INT; echo up >&2; read a; read b; echo end >&2", options=("-q",)
+        ),
+        redirect={1: str(tmp_path / "log")},
+    )
+    shown.read_until("up")
+    shown.type("\x03")
+    shown.read_until("once")
+    shown.type("\n\n")
+    assert "once" not in shown.read_until("end")
+    assert shown.end() == 0
+
+
+def test_ctrl_c_ends_the_loop_of_a_shell(launch: Any, terminal: Callable[..., Terminal]) -> None:
+    line = shlex.join(launch.argv("sh", "-c", "echo up; read line", options=("-q",)))
+    shown = terminal("bash", "-c", f"for n in 1 2 3; do {line}; done; echo went on")
+    shown.read_until("up")
+    shown.type("\x03")
+    shown.end()
+    assert "went on" not in shown.text
+
+
+def test_size_follows(launch: Any, terminal: Callable[..., Terminal]) -> None:
+    program = """
+import os, signal
+signal.signal(signal.SIGWINCH, lambda *_: os.write(1, b"size %d %d\\n" % os.get_terminal_size(1)))
+os.write(1, b"up\\n")
+input()
+"""
+    shown = terminal(*launch.argv(sys.executable, "-c", program))
+    shown.read_until("up\r\n")
+    shown.resize(50, 132)
+    shown.read_until("size 132 50\r\n")
+    shown.type("\n")
+    assert shown.end() == 0
+
+
+def test_ctrl_z_and_fg(launch: Any, terminal: Callable[..., Terminal]) -> None:
+    shown = terminal("bash", "--norc", "--noprofile", "-i")
+    line = shlex.join(launch.argv("sh", "-c", "echo u''p; while read line; do echo got $line; done", options=("-q",)))
+    shown.type(f"{line}\n")
+    shown.read_until("up\r\n")
+    shown.type("\x1a")
+    shown.read_until("Stopped")
+    shown.type("jobs; echo in shel''l\n")
+    shown.read_until("in shell\r\n")
+    shown.type("fg\n")
+    shown.type("again\n")
+    shown.read_until("got again\r\n")
+    shown.type("\x1a")
+    shown.read_until("Stopped")
+    shown.type("fg\n")
+    shown.read_until("while read line")
+    shown.type("more\n")
+    shown.read_until("got more\r\n")
+    shown.type("\x04")
+    shown.read_until("$ ")
+    shown.type("echo code=$?\n")
+    shown.read_until("code=0")
+    shown.type("exit\n")
+    shown.end()
+
+
+def test_in_the_background(launch: Any, terminal: Callable[..., Terminal]) -> None:
+    shown = terminal("bash", "--norc", "--noprofile", "-i")
+    shown.type(f"{shlex.join(launch.argv('sh', '-c', 'echo from below', options=('-q',)))} & wait $!; echo code=$?\n")
+    shown.read_until("from below")
+    shown.read_until("code=0")
+    shown.type("exit\n")
+    shown.end()
+
+
+def test_a_command_that_stops_itself_gives_the_shell_back(launch: Any, terminal: Callable[..., Terminal]) -> None:
+    shown = terminal("bash", "--norc", "--noprofile", "-i")
+    program = (
+        "import os, signal; print('u' + 'p', flush=True); os.kill(os.getpid(), signal.SIGTSTP); print('resume' + 'd')"
+    )
+    shown.type(f"{shlex.join(launch.argv(sys.executable, '-c', program, options=('-q',)))}\n")
+    shown.read_until("up\r\n")
+    shown.read_until("Stopped")
+    shown.type("fg\n")
+    shown.read_until("resumed\r\n")
+    shown.type("exit\n")
+    shown.end()
+
+
+def test_the_keyboards_mode_can_be_set_through_the_output(launch: Any, terminal: Callable[..., Terminal]) -> None:
+    """As full-screen programs do."""
+    program = """
+import os, termios, tty
+before = termios.tcgetattr(1)
+tty.setraw(1)
+os.write(1, b"raw")
+key = os.read(0, 1)
+termios.tcsetattr(1, termios.TCSANOW, before)
+print("key", key, flush=True)
+print("line", input())
+"""
+    shown = terminal(*launch.argv(sys.executable, "-c", program, options=("-q",)))
+    shown.read_until("raw")
+    shown.type("k")
+    shown.read_until("key b'k'\r\n")
+    shown.type("whole\n")
+    shown.read_until("line whole\r\n")
+    assert shown.end() == 0
+
+
+def test_the_terminal_is_left_as_it_was(launch: Any, terminal: Callable[..., Terminal]) -> None:
+    line = shlex.join(launch.argv("true", options=("-q",)))
+    shown = terminal("bash", "-c", f"stty -g > before; {line}; stty -g > after; kill -9 $$")
+    shown.end()
+    assert (launch.cwd / "before").read_text() == (launch.cwd / "after").read_text()
+
+
+def test_a_terminal_that_goes_away_ends_the_command(launch: Any, terminal: Callable[..., Terminal]) -> None:
+    for name in ("gone", "never"):
+        os.mkfifo(launch.cwd / name)
+    program = "trap 'echo hung up > gone; exit 0' HUP; echo up; read line < never; exit 9"
+    shown = terminal(*launch.argv("sh", "-c", program))
+    shown.read_until("up")
+    os.close(shown.master)
+    assert (launch.cwd / "gone").read_text() == "hung up\n"
+    os.waitpid(shown.pid, 0)
