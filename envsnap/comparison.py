@@ -8,7 +8,8 @@ GPUs are matched by UUID, then by PCI address and model, then by index and model
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -66,7 +67,7 @@ def compare(before: Snapshot, after: Snapshot) -> ChangeSet:
     )
 
 
-def _table_for(sections: Set[str]) -> FactTable:
+def _table_for(sections: AbstractSet[str]) -> FactTable:
     """The declarations; those of third parties as well where a section is none of ours."""
     table = fact_table()
     if not sections <= set(SECTION_ORDER):
@@ -76,9 +77,7 @@ def _table_for(sections: Set[str]) -> FactTable:
     return table
 
 
-def _forget_script_directory(
-    before: Snapshot, after: Snapshot, first: dict[str, Any], second: dict[str, Any]
-) -> None:
+def _forget_script_directory(before: Snapshot, after: Snapshot, first: dict[str, Any], second: dict[str, Any]) -> None:
     """Where one side was taken without a command, leave out what a command puts in front of `sys.path`."""
     if not any(side.why_missing(("launch", "argv")) for side in (before, after)):
         return

@@ -88,10 +88,10 @@ def _run(arguments: list[str]) -> None:
 
     try:
         from envsnap.cli.running import run
-    except Exception:  # noqa: BLE001 - a broken installation keeps no command from running
+    except Exception:  # a broken installation keeps no command from running
         if "--" in arguments[:-1]:
             command = arguments[arguments.index("--") + 1 :]
-            os.execvp(command[0], command)
+            os.execvp(command[0], command)  # noqa: S606 - that is what was asked for
         raise
     _leave(run(arguments, capture))
 
@@ -108,6 +108,9 @@ def _start_early(arguments: list[str]) -> Capture | None:
         return None
     # One capture makes no garbage worth collecting, and what is not traced is not copied in the children.
     gc.disable()
+    # Children that need it have it from here.
+    import datetime  # noqa: F401
+
     from envsnap.capture import begin
     from envsnap.host import Host
 

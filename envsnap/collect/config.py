@@ -12,6 +12,7 @@ import re
 from envsnap.collect.declare import collector
 from envsnap.collect.env import is_captured, readable
 from envsnap.collect.machine.inside import inside
+from envsnap.collect.small_hash import sha256
 from envsnap.facts import IDENTITY, FactSpec
 from envsnap.missing import Missing, missing_from
 
@@ -150,9 +151,7 @@ def read_whole(files: Host, path: str) -> bytes | Missing | None:
 
 def digest_of(data: bytes) -> str:
     """`sha256:` and the digest of some bytes."""
-    import hashlib
-
-    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+    return f"sha256:{sha256(data).hex()}"
 
 
 # -- formats ---------------------------------------------------------------------------------------------------------

@@ -59,8 +59,8 @@ def restore_signals(ignored: Iterable[int] = ()) -> None:
     for number in signal.valid_signals():
         if number in _PYTHON_IGNORES or callable(signal.getsignal(number)):
             signal.signal(number, signal.SIG_DFL)
-    for number in ignored:
-        signal.signal(number, signal.SIG_IGN)
+    for each in ignored:
+        signal.signal(each, signal.SIG_IGN)
 
 
 def become(argv: Sequence[str]) -> None:
@@ -69,11 +69,11 @@ def become(argv: Sequence[str]) -> None:
     A script without an interpreter line is run by the shell, as execvp(3) and every shell do.
     """
     try:
-        os.execvp(argv[0], list(argv))
+        os.execvp(argv[0], list(argv))  # noqa: S606 - no shell is wanted
     except OSError as error:
         if error.errno != errno.ENOEXEC:
             raise
-        os.execv(SHELL, [SHELL, _path_of(argv[0]), *argv[1:]])
+        os.execv(SHELL, [SHELL, _path_of(argv[0]), *argv[1:]])  # noqa: S606 - nor a string for it
 
 
 def _path_of(name: str) -> str:

@@ -12,7 +12,7 @@ NOT_FOUND = 127
 
 
 class End:
-    """How the command ended: its exit `code`, or the number of the `signal` that killed it; `errno` of a failed start."""
+    """How the command ended: its exit `code` or the `signal` that killed it; `errno`: why it could not be started."""
 
     __slots__ = ("code", "errno", "signal")
 

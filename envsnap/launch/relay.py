@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from envsnap.launch.streams import Stream
     from envsnap.launch.terminal import Modes
 
-READ_SIZE = 256 << 10
-"""Bytes that are read at once; a pseudo-terminal gives 4095 at most."""
-TERMINAL_BATCH = 64 << 10
+PACKET = 8192
+"""More than a pseudo-terminal gives at once."""
 SIZE_CHECK = 1.0
 """Seconds between looks at the terminal's size while another group has the keyboard: we are not told of a change."""
 WITNESS_TIME = 0.02
@@ -245,8 +244,9 @@ class _Worker:
         timeout = SIZE_CHECK if stream.is_terminal else None
         while True:
             is_over = self._is_over  # asked before reading: what the command wrote last is there by then
+            room = ear.room()
             try:
-                data = self._read(stream, modes)
+                size = os.readv(stream.source, [room]) if modes is None else _read_terminal(stream.source, room, modes)
             except BlockingIOError:
                 if is_over:
                     self._say_passed_on(stream)
@@ -254,11 +254,12 @@ class _Worker:
                 if not select.select(waiting, [], [], timeout)[0] and stream.is_terminal:
                     self._look_at_size(stream)
                 continue
-            if data is None:
+            if not size:
                 return
-            if data:
-                _write(stream.sink, data)
-                self._hear(data, ear)
+            _write(stream.sink, room[:size])
+            if self._log is not None:
+                self._write_log(room[:size])
+            self._hear(size, ear)
 
     @staticmethod
     def _modes_of(stream: Stream) -> Modes | None:
@@ -268,52 +269,18 @@ class _Worker:
 
         return Modes(stream.source, stream.sink)
 
-    def _read(self, stream: Stream, modes: Modes | None) -> bytes | None:
-        """What there is to read; None at the end. Raises BlockingIOError where there is nothing yet."""
-        if modes is None:
-            return os.read(stream.source, READ_SIZE) or None
-        return self._read_terminal(stream.source, modes)
-
-    @staticmethod
-    def _read_terminal(source: int, modes: Modes) -> bytes | None:
-        from envsnap.launch.terminal import PACKET_DATA, PACKET_MODE_CHANGED
-
-        pieces: list[bytes] = []
-        size = 0
-        while size < TERMINAL_BATCH:
-            try:
-                packet = os.read(source, 8192)
-            except BlockingIOError:
-                if pieces:
-                    break
-                raise
-            except OSError as error:
-                if error.errno != errno.EIO:
-                    raise
-                packet = b""
-            if not packet:
-                return b"".join(pieces) or None
-            if packet[0] == PACKET_DATA:
-                pieces.append(packet[1:])
-                size += len(packet)
-            elif packet[0] & PACKET_MODE_CHANGED:
-                # What was written before the change is to arrive before it.
-                if pieces:
-                    modes.follow()
-                    break
-                modes.follow()
-        return b"".join(pieces)
-
     # -- telling ---------------------------------------------------------------------------------------------------
 
-    def _hear(self, data: bytes, ear: Ear) -> None:
-        if self._log is not None:
-            try:
-                _write(self._log, data)
-            except OSError:
-                self._log = None
+    def _write_log(self, data: memoryview) -> None:
         try:
-            is_ready = ear.hear(data)
+            if self._log is not None:
+                _write(self._log, data)
+        except OSError:
+            self._log = None
+
+    def _hear(self, size: int, ear: Ear) -> None:
+        try:
+            is_ready = ear.hear(size)
         except Exception:  # noqa: BLE001 - whatever is wrong with listening, the output goes on
             ear.stop_searching()
             return
@@ -340,16 +307,41 @@ class _Worker:
                 view = view[os.write(self._tell, view) :]
 
 
+def _read_terminal(source: int, room: memoryview, modes: Modes) -> int:
+    """Read what there is, packet by packet, into the room; 0 at the end. Raises BlockingIOError for nothing yet."""
+    from envsnap.launch.terminal import PACKET_DATA, PACKET_MODE_CHANGED
+
+    kind = bytearray(1)
+    size = 0
+    while size + PACKET <= len(room):
+        try:
+            read = os.readv(source, [kind, room[size : size + PACKET]])
+        except BlockingIOError:
+            if size:
+                return size
+            raise
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            return size
+        if not read:
+            return size
+        if kind[0] == PACKET_DATA:
+            size += read - 1
+        elif kind[0] & PACKET_MODE_CHANGED:
+            modes.follow()
+    return size
+
+
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _write(sink: int, data: bytes) -> None:
+def _write(sink: int, data: memoryview) -> None:
     """Write all of it. Raises OSError where nobody reads any more; a full disk loses what does not fit, as it would."""
-    view = memoryview(data)
-    while view:
+    while data:
         try:
-            view = view[os.write(sink, view) :]
+            data = data[os.write(sink, data) :]
         except BlockingIOError:
             select.select([], [sink], [])
         except OSError as error:

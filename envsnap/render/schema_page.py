@@ -123,8 +123,7 @@ def json_schema(specs: Iterable[FactSpec]) -> dict[str, Any]:
 def _place(node: dict[str, Any], spec: FactSpec) -> None:
     for part in spec.parts:
         # A fact that is a table in one text and a value in another is both.
-        values = node.get("type", "object")
-        node["type"] = values if values == "object" else sorted({*([values] if isinstance(values, str) else values), "object"})
+        node["type"] = _with_object(node.get("type", "object"))
         if "*" in part and part != "*":
             pattern = "^" + ".*".join(re.escape(piece) for piece in part.split("*")) + "$"
             child = node.setdefault("patternProperties", {}).setdefault(pattern, {})
@@ -139,5 +138,10 @@ def _place(node: dict[str, Any], spec: FactSpec) -> None:
     node.update(_VALUE_TYPES[spec.type])
     node["description"] = spec.doc
     if is_table:
-        values = node["type"]
-        node["type"] = sorted({*([values] if isinstance(values, str) else values), "object"})
+        node["type"] = _with_object(node["type"])
+
+
+def _with_object(types: str | list[str]) -> str | list[str]:
+    if types == "object":
+        return types
+    return sorted({*([types] if isinstance(types, str) else types), "object"})

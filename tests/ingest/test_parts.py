@@ -77,9 +77,9 @@ def test_every_fact_that_only_texts_tell_is_declared_once() -> None:
 def test_every_fact_of_the_specimens_is_declared_here_or_by_a_collector() -> None:
     from pathlib import Path
 
+    from envsnap.collect.from_texts import FACTS
     from envsnap.collect.registry import fact_table
     from envsnap.facts import FactTable, leaves
-    from envsnap.collect.from_texts import FACTS
 
     table = FactTable(fact_table().specs)
     table.add(FACTS)

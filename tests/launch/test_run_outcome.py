@@ -31,7 +31,7 @@ LOSER = "import sys; print('starting'); sys.exit('RuntimeError: Not enough memor
 
 @pytest.mark.parametrize("name", READY_LINES)
 def test_a_server_that_says_so_is_ready_and_stays_good(launch: Any, name: str) -> None:
-    done = launch("sh", "-c", f'printf "%s\n" "$LINE"; exit 1', environ={"LINE": READY_LINES[name]})
+    done = launch("sh", "-c", 'printf "%s\n" "$LINE"; exit 1', environ={"LINE": READY_LINES[name]})
     outcome = launch.outcome()
     assert done.returncode == 1
     assert (outcome["status"], outcome["exit_code"]) == ("good", 1)
@@ -58,7 +58,8 @@ def test_ready_is_written_while_the_server_runs(launch: Any) -> None:
         os.sched_yield()
     assert read_head(str(path)).status == "good"
     assert "ended_at" not in read_head(str(path)).outcome
-    assert (launch.store / ".marks").read_text().startswith("good ")
+    while not (launch.store / ".marks").exists() or not (launch.store / ".marks").read_text().startswith("good "):
+        assert running.poll() is None
     running.communicate(b"\n", timeout=60)
     assert launch.outcome()["exit_code"] == 0
 
@@ -247,7 +248,7 @@ def test_interrupted_before_the_start(launch: Any) -> None:
     """Who presses Ctrl-C while the snapshot is taken wants no command."""
     running = launch.start("echo", "ran", start_new_session=True, stdin=subprocess.PIPE)
     os.killpg(running.pid, signal.SIGINT)
-    out, err = running.communicate(timeout=60)
+    out, _ = running.communicate(timeout=60)
     assert out == b""
     assert running.returncode in (130, -signal.SIGINT)
 

@@ -69,7 +69,7 @@ def test_a_signal_to_envsnap_reaches_the_command(launch: Any, name: str) -> None
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGQUIT"])
 def test_a_signal_to_the_group_reaches_the_command_once(launch: Any, name: str) -> None:
-    running, pid = start_counting(launch, name, "SIGUSR2", start_new_session=True)
+    running, _ = start_counting(launch, name, "SIGUSR2", start_new_session=True)
     os.killpg(running.pid, getattr(signal, name))
     assert running.stdout.readline() == name.encode() + b"\n"
     # What envsnap does with its own copy it has done before it passes the next one on.

@@ -7,6 +7,7 @@ import stat
 import time
 
 from envsnap.collect.repository.files import read_head, repository_at
+from envsnap.collect.small_hash import sha256
 from envsnap.missing import Missing, missing_from
 
 TYPE_CHECKING = False
@@ -25,9 +26,7 @@ def modified_digest(host: Host, top: str, modified: Mapping[bytes, bytes], until
     Missing where the files are larger than `BYTES_LIMIT`, one cannot be read, or `until` (monotonic seconds)
     passed.
     """
-    from hashlib import sha256
-
-    whole = sha256()
+    whole = []
     left = BYTES_LIMIT
     for name in sorted(modified):
         if time.monotonic() > until:
@@ -40,8 +39,8 @@ def modified_digest(host: Host, top: str, modified: Mapping[bytes, bytes], until
         left -= len(content)
         if left <= 0:
             return Missing("unsupported", f"the modified files hold more than {BYTES_LIMIT >> 20} MiB")
-        whole.update(b"%s\0%s\0%s" % (name, modified[name], sha256(content).digest()))
-    return f"sha256:{whole.hexdigest()}"
+        whole.append(b"%s\0%s\0%s" % (name, modified[name], sha256(content)))
+    return f"sha256:{sha256(b''.join(whole)).hex()}"
 
 
 def _content(host: Host, path: str, limit: int) -> bytes:
