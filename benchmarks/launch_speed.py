@@ -77,9 +77,7 @@ def main() -> int:
         store = Path(name) / "store"
         envsnap = str(Path(sys.executable).parent / "envsnap")
         prefix = [envsnap, "-q", "run", "--store", str(store), "--only", "launch", "--"]
-        print(
-            f"{SIZE // 1_000_000} MB, {PAIRS} pairs, {os.cpu_count()} cores: throughput under `run` / bare, median (lowest)"
-        )
+        print(f"{SIZE // 1_000_000} MB, {PAIRS} pairs, {os.cpu_count()} cores: throughput under `run` / bare, median")
         for way, run in (("pipe", through_pipe), ("terminal", through_terminal)):
             for label, program in WRITERS.items():
                 bare = [sys.executable, "-c", program.replace("SIZE", str(SIZE))]
