@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 T ?= tests
 K ?=
 
-.PHONY: help dev take test lint fix bench bench-incidents compat-age golden docs docs-check startup dist clean
+.PHONY: help dev take test lint fix bench bench-launch bench-incidents compat-age golden docs docs-check startup dist clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -45,6 +45,9 @@ bench-incidents: $(STAMP) ## How often the likely cause is the true one (DIR=pat
 
 compat-age: $(STAMP) ## List rows of the compatibility tables that were checked long ago
 	$(BIN)/python -m envsnap.compat.age
+
+bench-launch: $(STAMP) ## Throughput of a command under `envsnap run`, beside the bare command
+	$(BIN)/python benchmarks/launch_speed.py
 
 startup: $(STAMP) ## Gate instruction counts of the hot commands (callgrind, where valgrind is there)
 	$(BIN)/python benchmarks/startup.py

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-HEAD_SIZE = 4096
+HEAD_SIZE = 8192
 
 
 class Head:

@@ -31,7 +31,13 @@ _NO_HEAD_START = (
 
 def main() -> None:
     """Run the command line and leave the process with its exit code."""
-    arguments = sys.argv[1:]
+    try:
+        _main(sys.argv[1:])
+    except KeyboardInterrupt:  # while this program was still loading: no command was begun
+        os._exit(130)
+
+
+def _main(arguments: list[str]) -> None:
     if arguments in (["--version"], ["-V"]):
         from envsnap._version import __version__
 

@@ -28,6 +28,8 @@ REF:section narrows to one section or fact: good:packages, latest:env.PATH.
   3    the capture is incomplete and `--strict` was given
   4    a bug in envsnap; a crash file was written
   130  interrupted
+
+`run` leaves with the command's own code, 126 or 127 where it cannot be started, 125 where `--strict` refused to.
 """,
     "privacy": """\
 Nothing leaves this machine. Variables are captured from a list of known prefixes and names, not all of them.

@@ -80,6 +80,7 @@ class Supervisor:
         self._status: int | None = None
         self._helpers: dict[int, float] = {}
         self._may_hurry = False
+        self._is_to_stop = False
         self.report = Report()
 
     def run(self) -> Report:
@@ -163,21 +164,23 @@ class Supervisor:
             with contextlib.suppress(OSError):
                 os.kill(self._pid, number)
         if number == signal.SIGTSTP:
-            self._suspend()
+            self._is_to_stop = True
 
-    def _suspend(self) -> None:
-        """Stop as the command has stopped. Where nobody could wake us (no job of a shell), the kernel knows better."""
+    def _follow_stop(self, number: int) -> None:
+        """The command has stopped: the shell that waits for us is to see that, where it asked or we have its keyboard.
+
+        Not before: a shell that takes its keyboard back while the command still reads would lose what is typed.
+        Where nobody could wake us (no job of a shell), the kernel does not stop us.
+        """
+        is_asked, self._is_to_stop = self._is_to_stop, False
+        if number not in _SUSPENDING or not (is_asked or _has_keyboard()) or not _is_stopped(self._pid):
+            return
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, self._on_signal)
         if _is_stopped(self._pid):
             with contextlib.suppress(OSError):
                 os.kill(self._pid, signal.SIGCONT)
-
-    def _follow_stop(self, number: int) -> None:
-        """The command has stopped itself: the shell that waits for us is to notice, where we have its keyboard."""
-        if number in _SUSPENDING and _has_keyboard() and _is_stopped(self._pid):
-            self._suspend()
 
     # -- waiting ---------------------------------------------------------------------------------------------------
 
