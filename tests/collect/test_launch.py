@@ -220,3 +220,8 @@ def test_all_of_launch_in_the_reference_snapshots_is_declared(reference_document
 def test_the_framework_of_the_reference_snapshots(reference_documents: dict[str, dict[str, Any]]) -> None:
     for name, document in reference_documents.items():
         assert framework_of(document["launch"]["argv"]) == document["launch"]["framework"], name
+
+
+def test_script_of_a_shell_is_no_argument(envsnap: Any) -> None:
+    assert "args" not in envsnap.take("--", "sh", "-c", "echo --tp 8").facts["launch"]
+    assert "args" in envsnap.take("--", "sh", "-c", "exec vllm serve M --max-model-len 4096").facts["launch"]

@@ -28,6 +28,7 @@ class Arguments:
         self.unread = unread
 
 
+_SHELLS = frozenset(("bash", "dash", "sh", "zsh"))
 _last: tuple[Host, Arguments] | None = None
 
 
@@ -48,6 +49,8 @@ def _read(host: Host, argv: Sequence[str]) -> Arguments:
 
     started = started_by(host, argv)
     framework = started.framework or ""
+    if not framework and argv and argv[0].rpartition("/")[2] in _SHELLS:
+        return Arguments(started, {}, None)  # `-c` and a script's text are no options of a server
     dialect = DIALECTS.get(framework, UNKNOWN)
     options = installed_options(host, framework)
     unread: Missing | None = None
