@@ -1,6 +1,6 @@
 """How often is the true cause named first? Real incidents, replayed as two snapshots among realistic noise.
 
-    python benchmarks/incidents.py [--dir PATH] [--seeds N] [--without-error] [--only FILE] [--verbose]
+    python -m benchmarks.incidents [DIR] [--seed N | --seeds N] [--json] [--without-error] [--only FILE] [--verbose]
 
 Each file of the directory is one incident (tests/incidents/README.md describes the format). Printed are hit@1, hit@3,
 the mean reciprocal rank, how many suspects stand above the fold, every miss by name, and the false alarms: causes
@@ -13,6 +13,7 @@ import argparse
 import copy
 import fnmatch
 import functools
+import json
 import os
 import sys
 import tomllib
@@ -219,19 +220,20 @@ def quiet_profiles(folder: str, seeds: range) -> Iterator[str]:
             yield from (f"{name} seed {seed}: {suspect.code} {suspect.headline}" for suspect in explanation.causes)
 
 
-def measure(folder: str, seeds: int, *, with_error: bool = True, only: set[str] | None = None) -> Score:
+def measure(folder: str, seeds: int | range, *, with_error: bool = True, only: set[str] | None = None) -> Score:
     """Every incident of a directory with every seed."""
+    seeds = range(seeds) if isinstance(seeds, int) else seeds
     score = Score()
     for name in sorted(os.listdir(folder)):
         if not name.endswith(".toml") or (only is not None and name not in only):
             continue
         incident = load_incident(os.path.join(folder, name))
-        for seed in range(seeds):
+        for seed in seeds:
             result, explanation = run_incident(incident, seed, with_error=with_error)
             score.results.append(result)
             if not result.expects_cause:
                 score.false_alarms += [f"{name}: {suspect.code} {suspect.headline}" for suspect in explanation.causes]
-    score.false_alarms += quiet_profiles(folder, range(seeds))
+    score.false_alarms += quiet_profiles(folder, seeds)
     return score
 
 
@@ -264,10 +266,33 @@ def report(score: Score, *, verbose: bool = False) -> str:
     return "\n".join(lines)
 
 
+def as_json(score: Score) -> str:
+    """The same figures for machines: `envsnap.incidents/1`."""
+    found = score.with_cause
+    return json.dumps(
+        {
+            "schema": "envsnap.incidents/1",
+            "with_cause": len(found),
+            "without_cause": len(score.results) - len(found),
+            "hit_at_1": score.hit_at(1),
+            "hit_at_3": score.hit_at(HIT_AT),
+            "mean_reciprocal_rank": score.mean_reciprocal_rank,
+            "above_the_fold": sum(result.causes for result in found) / max(len(found), 1),
+            "misses": sorted({result.name for result in found if result.rank != 1}),
+            "false_alarms": list(dict.fromkeys(score.false_alarms)),
+            "ranks": [{"incident": result.name, "rank": result.rank} for result in found],
+        },
+        indent=2,
+    )
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="Accuracy of the explanation on recorded incidents")
-    parser.add_argument("--dir", default=INCIDENTS, help="directory of incidents with its profiles/")
+    parser.add_argument("folder", nargs="?", metavar="DIR", help="directory of incidents with its profiles/")
+    parser.add_argument("--dir", default=INCIDENTS, help="the same, as an option")
+    parser.add_argument("--seed", type=int, help="one seed of noise, instead of the first few")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--seeds", type=int, default=3, help="how many seeds of noise")
     parser.add_argument("--without-error", action="store_true", help="withhold the error texts")
     parser.add_argument("--only", help="a file that lists the incident files to measure, one a line")
@@ -277,8 +302,10 @@ def main() -> None:
     if arguments.only:
         with open(arguments.only, encoding="utf-8") as file:
             only = set(file.read().split())
-    score = measure(arguments.dir, arguments.seeds, with_error=not arguments.without_error, only=only)
-    print(report(score, verbose=arguments.verbose))
+    seeds = range(arguments.seeds) if arguments.seed is None else range(arguments.seed, arguments.seed + 1)
+    folder = arguments.folder or arguments.dir
+    score = measure(folder, seeds, with_error=not arguments.without_error, only=only)
+    print(as_json(score) if arguments.json else report(score, verbose=arguments.verbose))
 
 
 if __name__ == "__main__":
