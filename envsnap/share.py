@@ -20,7 +20,7 @@ _LEAST = 3
 """A shorter name is replaced where it stands as one, but not wherever the letters occur."""
 _DOTTED = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 _VERSIONED = ("packages", "pins", "libraries", "cuda", "torch", "driver", "origins")
-_API_PATH = re.compile(r"/(?:v\d\b.*|health\w*|metrics|generate|get_\w+|simple/?|whl/?.*)?")
+_API_PATH = re.compile(r"/(?:v\d\b[\w/.-]*|health\w*|metrics|generate|get_\w+|simple/?|whl/?[\w/.+-]*)?")
 
 _PATTERNS = {
     "uuid": words.UUID,
@@ -293,7 +293,7 @@ class Sharer:
             return text
         scheme, user, host, port, path = (inner.group(number) or "" for number in range(1, 6))
         bare = host.strip("[]")
-        if words.PUBLIC_HOSTS.fullmatch(host):
+        if words.PUBLIC_HOSTS.fullmatch(host) and "://" not in path:
             return text
         if user and "<redacted" not in user and user.rstrip("@") not in ("git", "token"):
             user = self._use("user", user.partition(":")[0].rstrip("@")) + "@"

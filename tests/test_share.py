@@ -182,3 +182,8 @@ def test_work_on_a_private_repository_is_not_told(document: dict[str, Any], upst
     text = dump(Sharer().document(document))
     assert ("zorg deal" in text, "zorg/deal" in text, "zorg-deal" in text) == (is_shown, is_shown, is_shown)
     assert "c" * 40 in text
+
+
+def test_url_behind_another_one_is_hidden_too() -> None:
+    for text in ("=http://10.83.41.7/v1=http://10.83.41.7/v1=", "https://github.com/a/b=http://10.83.41.7/v1"):
+        assert "10.83.41.7" not in Sharer().text(text)
