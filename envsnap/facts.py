@@ -137,10 +137,6 @@ class FactTable:
         """The declaration of a path, or None where nobody declared it."""
         return _find(self._root, path, 0)
 
-    def in_section(self, section: str) -> list[FactSpec]:
-        """The declarations of one section, in the order in which they were made."""
-        return [spec for spec in self.specs if spec.parts[0] == section]
-
 
 def _find(node: dict[Any, Any], path: Path, at: int) -> FactSpec | None:
     if at == len(path):

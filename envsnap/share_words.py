@@ -47,11 +47,6 @@ PUBLIC_PARTS = words(
 SYSTEM_ROOTS = words("etc proc sys dev bin sbin lib lib64 lib32 boot")
 """Folders whose content is the system's own; below /usr the same holds but for /usr/local."""
 
-MARKERS = re.compile(
-    r"site-packages|dist-packages|lib(?:64|32)?|bin|include|models--.+|snapshots|blobs|python(?:\d[\d.]*)?|\.venv|\.git"
-)
-"""Parts of a path from which on nothing is the owner's: what lies inside of an installation or of the hub's cache."""
-
 KEPT_SUFFIX = re.compile(
     r"[\w.+-]{1,80}\.(?:py|pyc|so(?:\.[\d.]+)?|toml|json|ya?ml|cu|cuh|cpp|cc|h|hpp|sh|log|txt|md|conf|xml|pth|cfg|whl"
     r"|safetensors|gguf|lock|ini|service|bin)"

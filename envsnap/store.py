@@ -25,6 +25,11 @@ _NAME = re.compile(r"(\d{4}-\d{2}-\d{2}T\d{6}Z)_(.+)_([0-9a-f]{4,12})\.toml$")
 _UNSAFE = re.compile(r"[^A-Za-z0-9.-]+")
 
 
+def host_slug(name: str) -> str:
+    """A machine's name as the names of files hold it: at most 60 characters of letters, digits, `.` and `-`."""
+    return _UNSAFE.sub("-", name)[:60].strip("-.") or "host"
+
+
 class Entry:
     """One file of the store, known by its name alone: `taken` (`2026-02-26T195236Z`), `host` slug, `short` id."""
 
@@ -95,7 +100,7 @@ class Store:
         """Store a snapshot's canonical text and return its path. Raises StoreError; then no file is left behind."""
         meta = document["meta"]
         taken = meta["taken_at"].strftime("%Y-%m-%dT%H%M%SZ")
-        host = _UNSAFE.sub("-", meta["host"])[:60].strip("-.") or "host"
+        host = host_slug(meta["host"])
         folder = os.path.join(self.path, taken[:7])
         path = os.path.join(folder, f"{taken}_{host}_{meta['id'][:7]}.toml")
         try:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 
 from envsnap.configuration import find_store
-from envsnap.store import Store
+from envsnap.store import Store, host_slug
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 
     from envsnap.collect.runner import Capture
     from envsnap.render.lines import Line
-
-_UNSAFE = re.compile(r"[^A-Za-z0-9.-]+")
 
 
 class State:
@@ -50,7 +47,7 @@ def this_host() -> str:
     from envsnap.host import Host
 
     host = Host(root=os.environ.get("ENVSNAP_ROOT", "/"), environ={}, cwd="/")
-    return _UNSAFE.sub("-", host_name(host))[:60].strip("-.") or "host"
+    return host_slug(host_name(host))
 
 
 def utc_now() -> datetime.datetime:

@@ -38,7 +38,6 @@ class Keys:
         self._compat = compat
         self._packages = {change.path[1] for change in changes if change.path[0] == "packages"}
         self._paths = {change.path for change in changes}
-        self._tops = {change.path[:2] for change in changes}
         gone = before.gpus.keys() ^ after.gpus.keys()
         self._gone = gone
         self._driver_lost = after.text("driver.status") not in ("", "ok") and ("driver", "status") in self._paths

@@ -52,7 +52,6 @@ class SmiListReader(Reader):
         self._active = self._inactive = 0
         self._block: Block | None = None
         self._fields: list[str] = []
-        self._is_header_next = False
         self._rows = 0
         self._listed: set[int] = set()
         self._quiet = 0
@@ -164,7 +163,6 @@ class SmiListReader(Reader):
         if query:
             self._fields = query.group(1).strip(",").split(",")
             self._rows = 0
-            self._is_header_next = "noheader" not in text
             return True
         cells = [cell.strip() for cell in text.split(",")]
         if (

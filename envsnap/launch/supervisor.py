@@ -42,7 +42,6 @@ class Report:
 
     def __init__(self) -> None:
         self.end: End | None = None
-        self.started_at = time.time()
         self.ended_at = 0.0
         self.ready_after_s: float | None = None
         self.has_lasted = False
@@ -121,7 +120,6 @@ class Supervisor:
         for number in numbers:
             signal.signal(number, self._on_signal)
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-        self.report.started_at = time.time()
         self._pid, error = command.start(self._argv, ends, self._closed, mask, ignored)
         for stream in streams:
             os.close(stream.end)

@@ -25,7 +25,7 @@ MOST_LINKS = 36
 """More NVLinks than a GPU has; the first one that it has not ends the questions."""
 _LEVELS = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 _P2P = {0: "ok", 1: "chipset", 2: "gpu", 3: "topology", 4: "disabled", 5: "unsupported"}
-READ, WRITE, NVLINK = 0, 1, 2
+READ, WRITE = 0, 1
 REMOTE_GPU = 0
 
 
