@@ -111,6 +111,7 @@ input()
 
 def test_ctrl_z_and_fg(launch: Any, terminal: Callable[..., Terminal]) -> None:
     shown = terminal("bash", "--norc", "--noprofile", "-i")
+    shown.read_until("$ ")
     program = launch.cwd / "program"
     program.write_text("echo up; while read line; do echo got $line; done\n")
     line = shlex.join(launch.argv("sh", "program", options=("-q",)))
@@ -121,6 +122,7 @@ def test_ctrl_z_and_fg(launch: Any, terminal: Callable[..., Terminal]) -> None:
     shown.read_until("$ ")
     shown.type("jobs; echo in shel''l\n")
     shown.read_until("in shell\r\n")
+    shown.read_until("$ ")
     shown.type("fg\n")
     shown.read_until("sh program")
     shown.type("again\n")
@@ -136,21 +138,25 @@ def test_ctrl_z_and_fg(launch: Any, terminal: Callable[..., Terminal]) -> None:
     shown.read_until("$ ")
     shown.type("echo code=$?\n")
     shown.read_until("code=0")
+    shown.read_until("$ ")
     shown.type("exit\n")
     shown.end()
 
 
 def test_in_the_background(launch: Any, terminal: Callable[..., Terminal]) -> None:
     shown = terminal("bash", "--norc", "--noprofile", "-i")
+    shown.read_until("$ ")
     shown.type(f"{shlex.join(launch.argv('sh', '-c', 'echo from below', options=('-q',)))} & wait $!; echo code=$?\n")
     shown.read_until("from below")
     shown.read_until("code=0")
+    shown.read_until("$ ")
     shown.type("exit\n")
     shown.end()
 
 
 def test_a_command_that_stops_itself_gives_the_shell_back(launch: Any, terminal: Callable[..., Terminal]) -> None:
     shown = terminal("bash", "--norc", "--noprofile", "-i")
+    shown.read_until("$ ")
     program = (
         "import os, signal; print('u' + 'p', flush=True); os.kill(os.getpid(), signal.SIGTSTP); print('resume' + 'd')"
     )
@@ -160,6 +166,7 @@ def test_a_command_that_stops_itself_gives_the_shell_back(launch: Any, terminal:
     shown.read_until("$ ")
     shown.type("fg\n")
     shown.read_until("resumed\r\n")
+    shown.read_until("$ ")
     shown.type("exit\n")
     shown.end()
 
