@@ -240,7 +240,7 @@ class _Worker:
     def _copy(self, stream: Stream, ear: Ear) -> None:
         """Pass on everything up to the end; say when all that the command wrote is through."""
         os.set_blocking(stream.source, False)
-        modes = self._modes_of(stream)
+        modes = stream.modes
         timeout = SIZE_CHECK if stream.is_terminal else None
         while True:
             is_over = self._is_over  # asked before reading: what the command wrote last is there by then
@@ -260,14 +260,6 @@ class _Worker:
             if self._log is not None:
                 self._write_log(room[:size])
             self._hear(size, ear)
-
-    @staticmethod
-    def _modes_of(stream: Stream) -> Modes | None:
-        if not stream.is_terminal:
-            return None
-        from envsnap.launch.terminal import Modes
-
-        return Modes(stream.source, stream.sink)
 
     # -- telling ---------------------------------------------------------------------------------------------------
 

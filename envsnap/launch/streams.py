@@ -11,6 +11,10 @@ import contextlib
 import fcntl
 import os
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from envsnap.launch.terminal import Modes
+
 PIPE_SIZE = 1 << 20
 """Bytes that a pipe to the relay holds, where the system allows it: a burst of output need not wait."""
 _F_SETPIPE_SZ = 1031
@@ -19,19 +23,21 @@ _F_SETPIPE_SZ = 1031
 class Stream:
     """One way out of the command: `source` is read by the relay, `sink` is where it goes, `end` is the command's.
 
-    `numbers`: the standard streams that it stands for.
+    `numbers`: the standard streams that it stands for. `modes`: of a terminal, its modes before the command set any.
     """
 
-    __slots__ = ("end", "is_terminal", "numbers", "sink", "source")
+    __slots__ = ("end", "is_terminal", "modes", "numbers", "sink", "source")
 
     def __init__(self, sink: int, *, is_terminal: bool) -> None:
         self.sink = sink
         self.is_terminal = is_terminal
         self.numbers = [sink]
+        self.modes: Modes | None = None
         if is_terminal:
-            from envsnap.launch.terminal import open_terminal
+            from envsnap.launch.terminal import Modes, open_terminal
 
             self.source, self.end = open_terminal(sink)
+            self.modes = Modes(self.source, sink)
         else:
             self.source, self.end = os.pipe()
             with contextlib.suppress(OSError):

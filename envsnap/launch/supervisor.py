@@ -175,10 +175,9 @@ class Supervisor:
             return
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)
+        # Here we go on: who continued us alone had the signal passed on by `_on_signal`. A command that is stopped by
+        # now was stopped anew.
         signal.signal(signal.SIGTSTP, self._on_signal)
-        if _is_stopped(self._pid):
-            with contextlib.suppress(OSError):
-                os.kill(self._pid, signal.SIGCONT)
 
     # -- waiting ---------------------------------------------------------------------------------------------------
 

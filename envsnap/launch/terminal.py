@@ -60,7 +60,10 @@ def foreground_group(terminal: int) -> int:
 
 
 class Modes:
-    """Carries changes of the command's pseudo-terminal over to the terminal that it stands for."""
+    """Carries changes of the command's pseudo-terminal over to the terminal that it stands for.
+
+    Made before the command starts: the modes at that moment are the ones that a later change is measured against.
+    """
 
     def __init__(self, reading: int, outer: int) -> None:
         self._reading = reading

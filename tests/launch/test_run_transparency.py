@@ -62,7 +62,8 @@ def test_process_group_nice_umask_directory_limits_and_signals(launch: Any) -> N
 import os, resource, signal
 print(os.getcwd(), os.nice(0), resource.getrlimit(resource.RLIMIT_NOFILE))
 print(oct(os.umask(0)), sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])))
-print([line for line in open('/proc/self/status').read().splitlines() if line.startswith('Sig')])
+print([line for line in open('/proc/self/status').read().splitlines() if line[:6] in ('SigPnd', 'ShdPnd', 'SigBlk',
+       'SigIgn', 'SigCgt')])
 print(os.environ.get('ODD'), sorted(os.environ))
 """
 
