@@ -169,7 +169,8 @@ def _notes(changes: ChangeSet | None, snapshot: Snapshot, error: ErrorFacts, bro
         count = len(changes.changes)
         yield f"{count} difference{'s' if count != 1 else ''} between {_name(changes.before)} and {_name(snapshot)}"
         if changes.unknown:
-            yield f"{len(changes.unknown)} facts are known on one side only; an unknown fact is never a suspect"
+            known = "1 fact is" if len(changes.unknown) == 1 else f"{len(changes.unknown)} facts are"
+            yield f"{known} known on one side only; an unknown fact is never a suspect"
         if changes.not_recorded:
             yield f"not recorded on one side: {', '.join(changes.not_recorded)}"
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from envsnap.explain.command_line import with_argument
 from envsnap.explain.declare import HINT, PLAUSIBLE, SAFE, STRONG, SURE, WARNING, Finding, rule
 from envsnap.explain.shell import pip_install
 
@@ -127,6 +128,7 @@ def default_changed(ctx: RuleContext) -> Iterator[Finding]:
             f"the server reports another {name} for the same command line: a default or an automatic choice "
             f"changed{f' ({note})' if note else ''}{hidden}",
             strength=STRONG if important or note else PLAUSIBLE,
+            fix=with_argument(ctx.after.get("launch.argv"), name, change.before),
             advice=f"set it back on the command line: --{name.replace('_', '-')} {change.before}",
             key=name,
             covers=("launch.budget.*",) if name in FRACTIONS else (),
@@ -167,6 +169,7 @@ def argument_changed(ctx: RuleContext) -> Iterator[Finding]:
             "the program is started with another command line"
             + (": this argument decides how much memory is needed" if name in _MEMORY else ""),
             strength=STRONG if told else PLAUSIBLE,
+            fix=with_argument(ctx.after.get("launch.argv"), name, change.before),
             advice=f"the earlier command line had --{name.replace('_', '-')} {_shown(change.before)}"
             if change.before is not None
             else "the earlier command line did not have it",
