@@ -176,6 +176,7 @@ def read_logs(state: State, paths: tuple[str, ...]) -> tuple[tuple[LogExtract, .
 def run_upstream(state: State, profile: Profile, case: Case, python: str | None) -> tuple[Upstream | None, str]:
     """Run the project's own collector where the snapshot is of this machine; else say why not."""
     from envsnap.cli.capturing import target_host
+    from envsnap.cli.request import Request
     from envsnap.report.upstream import collect
 
     if not profile.collector:
@@ -186,7 +187,7 @@ def run_upstream(state: State, profile: Profile, case: Case, python: str | None)
     packages = snapshot.facts.get("packages", {})
     if packages and profile.package not in packages:
         return None, f"{profile.package} is not installed in this interpreter"
-    host = target_host(python=python)
+    host = target_host(Request(python=python))
     found = next((path for path in _interpreters(snapshot, python) if os.access(path, os.X_OK)), None)
     if found is None:
         return None, "the interpreter was not found"

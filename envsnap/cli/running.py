@@ -18,10 +18,11 @@ from envsnap.launch.plan import CAPTURE_FAILED, Plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from typing import Any
 
     from envsnap.cli.output import State
+    from envsnap.cli.request import Request
     from envsnap.launch.supervisor import Report
     from envsnap.refs import Resolver
     from envsnap.snapshot import Snapshot
@@ -181,20 +182,7 @@ def _say(text: str) -> None:
 # -- in the capturing process --------------------------------------------------------------------------------------
 
 
-def prepare(
-    state: State,
-    plan: Plan,
-    *,
-    tags: Sequence[str],
-    note: str,
-    python: str | None,
-    repositories: Sequence[str],
-    only: Sequence[str],
-    skip: Sequence[str],
-    integrity: str | None,
-    once: bool,
-    store_path: str | None,
-) -> int:
+def prepare(state: State, plan: Plan, request: Request) -> int:
     """Capture and store, and tell the supervisor what to start; an exit code."""
     from envsnap.cli.output import say
     from envsnap.cli.taking import is_first_of_node
@@ -203,21 +191,10 @@ def prepare(
     if state.report is None:
         raise EnvsnapError("`run` starts a command only as a program of its own")
     _tell_plan(state.report, plan)
-    if once and not is_first_of_node():
+    if request.once and not is_first_of_node():
         return 0
     try:
-        capture_and_store(
-            state,
-            plan,
-            tags=tags,
-            note=note,
-            python=python,
-            repositories=repositories,
-            only=only,
-            skip=skip,
-            integrity=integrity,
-            store_path=store_path,
-        )
+        capture_and_store(state, plan, request)
     except EnvsnapError as error:
         if plan.strict:
             plan.refusal = CAPTURE_FAILED
@@ -238,33 +215,16 @@ def _tell_plan(report: int, plan: Plan) -> None:
         data = data[os.write(report, data) :]
 
 
-def capture_and_store(
-    state: State,
-    plan: Plan,
-    *,
-    tags: Sequence[str],
-    note: str,
-    python: str | None,
-    repositories: Sequence[str],
-    only: Sequence[str],
-    skip: Sequence[str],
-    integrity: str | None,
-    store_path: str | None,
-) -> None:
+def capture_and_store(state: State, plan: Plan, request: Request) -> None:
     """Take the snapshot of a launch, store it, and say so in a line. Raises EnvsnapError."""
-    from envsnap.cli.capturing import sections_to_skip, take_snapshot, target_host
+    from envsnap.cli.capturing import take_snapshot, target_host
     from envsnap.cli.output import open_store, print_lines
     from envsnap.cli.summary import launch_line, previous_of
     from envsnap.cli.taking import snapshot_text
 
-    store = open_store(state, store_path)
+    store = open_store(state, request.store_path)
     plan.store = os.path.abspath(store.path)
-    host = target_host(python=python, argv=plan.argv, repositories=repositories)
-    host.integrity = integrity
-    skipped = sections_to_skip(only, skip) if only or skip else ()
-    snapshot = take_snapshot(
-        state, host, store.key(), skip=skipped, trigger="run", tags=tags, note=note, timeout=plan.timeout
-    )
+    snapshot = take_snapshot(state, target_host(request, argv=plan.argv), store.key(), request, trigger="run")
     if plan.strict:
         from envsnap.capture import demand_complete
 
