@@ -8,6 +8,7 @@ parsed whole.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 from envsnap.document import check, check_types, decode, parse, read_data
@@ -47,6 +48,31 @@ def load_pair(before_path: str, after_path: str) -> tuple[Snapshot, Snapshot]:
     for snapshot, path in zip(pair, paths, strict=True):
         check_types(snapshot, table, path)
     return pair
+
+
+def load_sections(path: str, sections: Collection[str]) -> Snapshot:
+    """A snapshot with its frame and some of its sections, the rest not even parsed where the file is canonical.
+
+    Values are as they stand in the file, not checked against the declarations. Raises UnreadableSnapshotError.
+    """
+    import tomllib
+
+    text = decode(read_data(path), path)
+    if _is_canonical(text):
+        blocks = _BLOCK.split(text.rstrip("\n"))
+        wanted = [blocks[0], *(block for block in blocks[1:] if _section_of(block) in (*_FRAME, *sections))]
+        try:
+            return Snapshot(tomllib.loads("\n\n".join(wanted) + "\n"), path)
+        except tomllib.TOMLDecodeError:
+            pass  # the whole text tells better where it is wrong
+    return parse(text, path)
+
+
+_FRAME = ("meta", "outcome", "missing")
+
+
+def _section_of(block: str) -> str:
+    return re.split(r"[.\]]", block[1:64], maxsplit=1)[0]
 
 
 def split_shared(before: str, after: str) -> tuple[str, str, str] | None:

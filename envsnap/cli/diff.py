@@ -66,7 +66,7 @@ def command(
     """Say what differs between BEFORE and AFTER (by default: the last good one and now)."""
     store = open_store(state, store_here)
     resolve = resolver(store)
-    first, second = choose(state, resolve, before, after)
+    first, second = choose(state, resolve, before, after, python)
     changes = compare(state, store, resolve, first, second, python, sections)
     explanation = None
     is_narrowed = bool(narrowed_to(first, second, sections))
@@ -127,21 +127,31 @@ def write_undo(state: State, path: str, changes: ChangeSet, explanation: Explana
     say(state, f"wrote {path}: read it before you run it")
 
 
-def choose(state: State, resolve: Resolver, before: str | None, after: str | None) -> tuple[Reference, Reference]:
+def choose(
+    state: State, resolve: Resolver, before: str | None, after: str | None, python: str | None = None
+) -> tuple[Reference, Reference]:
     """The pair to compare; with no reference given, the pair that an incident asks for, and it is said which."""
     if before is not None:
         return reference(before), reference(after if after is not None else "now")
-    good = next(iter(resolve.with_status("good")), None)
-    if good is not None:
-        bad = next(iter(resolve.with_status("bad")), None)
-        if bad is not None and bad > good:
-            say(state, "comparing the last good snapshot with the newest failure")
-            return reference("good"), reference("bad")
-        say(state, "comparing the last good snapshot with this machine now")
-        return reference("good"), reference("now")
+    from envsnap.cli.past import incident, snapshot_before
+    from envsnap.refs import Reference
+
+    found = incident(resolve, python)
+    if found.good is not None and found.failure is not None:
+        say(state, f"comparing the last good snapshot{found.of_target} with the newest failure")
+        return Reference(found.good.path), Reference(found.failure.path)
+    if found.good is not None:
+        say(state, f"comparing the last good snapshot{found.of_target} with this machine now")
+        return Reference(found.good.path), reference("now")
+    none_good = f"no snapshot{found.of_target} is marked good (`envsnap mark good REF`)"
+    if found.failure is not None:
+        earlier = snapshot_before(resolve, found.failure)
+        if earlier is not None:
+            say(state, f"{none_good}: comparing the newest failure with the snapshot before it")
+            return Reference(earlier), Reference(found.failure.path)
     newest = [entry for entry, _ in zip(resolve.of_this_host(), range(2), strict=False)]
     if len(newest) == 2:  # noqa: PLR2004 - a pair
-        say(state, "no snapshot is marked good (`envsnap mark good REF`): comparing the last two")
+        say(state, f"{none_good}: comparing the last two")
         return reference("latest~1"), reference("latest")
     if newest:
         say(state, "there is one snapshot: comparing it with this machine now")

@@ -1,0 +1,169 @@
+"""The runs of the past that a question is about: of the same host, the same interpreter and the same program."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from envsnap.errors import UnreadableSnapshotError
+from envsnap.heads import Head, read_head
+
+if TYPE_CHECKING:
+    from envsnap.model import ChangeSet, Snapshot
+    from envsnap.refs import Resolver
+
+MOST_RUNS = 20
+"""How many good runs, and how many failures, are heard about a difference."""
+MOST_LOOKED_AT = 200
+"""How many marked snapshots are looked at to find them."""
+
+
+class Marked(NamedTuple):
+    """A snapshot with a verdict: its head, the verdict, and the order in which snapshots were written."""
+
+    head: Head
+    status: str
+    order: tuple[str, int]
+
+    @property
+    def path(self) -> str:
+        """Its file."""
+        return self.head.path
+
+    @property
+    def target(self) -> str:
+        """The interpreter that it describes; empty where that is not known."""
+        return str(self.head.meta.get("target", ""))
+
+
+def marked(resolve: Resolver, status: str, target: str | None = None, most: int = MOST_LOOKED_AT) -> list[Marked]:
+    """The newest snapshots of the resolver's host with a verdict, newest first; of one interpreter if it is given."""
+    found = []
+    for path in islice(resolve.with_status(status), most):
+        try:
+            head = read_head(path)
+        except UnreadableSnapshotError:
+            continue
+        if target is None or head.meta.get("target", "") == target:
+            found.append(Marked(head, status, _order(path, head)))
+    return sorted(found, key=lambda one: one.order, reverse=True)
+
+
+def _order(path: str, head: Head) -> tuple[str, int]:
+    """File names tell seconds; of two snapshots in one second the file written later is the newer one."""
+    try:
+        written = os.stat(path).st_mtime_ns
+    except OSError:
+        written = 0
+    return head.taken_at, written
+
+
+class Incident(NamedTuple):
+    """What an incident asks to compare: the last good run, and the newest failure, of one interpreter.
+
+    `failure` is None where nothing failed since the last good run. `is_one_of_several`: the store knows verdicts of
+    other interpreters as well.
+    """
+
+    good: Marked | None
+    failure: Marked | None
+    target: str = ""
+    is_one_of_several: bool = False
+
+    @property
+    def of_target(self) -> str:
+        """`of /opt/venv` where the store knows several interpreters; else empty."""
+        return f" of {self.target}" if self.is_one_of_several and self.target else ""
+
+
+def incident(resolve: Resolver, python: str | None = None) -> Incident:
+    """The last good run and what failed after it, of the interpreter that is in question.
+
+    That is the one which a launch from here would use, where the store knows verdicts of it; else that of the newest
+    verdict.
+    """
+    verdicts = [*marked(resolve, "good"), *marked(resolve, "bad")]
+    if not verdicts:
+        return Incident(None, None)
+    targets = {one.target for one in verdicts}
+    target = max(verdicts, key=lambda one: one.order).target
+    if len(targets) > 1 or python is not None:
+        here = target_here(python)
+        if here in targets or python is not None:
+            target = here
+    good = next((one for one in verdicts if one.status == "good" and one.target == target), None)
+    failure = next((one for one in verdicts if one.status == "bad" and one.target == target), None)
+    if failure is not None and good is not None and failure.order < good.order:
+        failure = None
+    return Incident(good, failure, target, len(targets) > 1)
+
+
+def snapshot_before(resolve: Resolver, failure: Marked) -> str | None:
+    """The file of the snapshot before a failure, of the same host and interpreter; None where there is none near."""
+    for entry in islice(resolve.of_this_host(), MOST_LOOKED_AT):
+        try:
+            head = read_head(entry.path)
+        except UnreadableSnapshotError:
+            continue
+        if head.meta.get("target", "") == failure.target and _order(entry.path, head) < failure.order:
+            return entry.path
+    return None
+
+
+def target_here(python: str | None = None) -> str:
+    """The prefix of the interpreter that a launch from here would use. Raises TargetError where `python` is none."""
+    from envsnap.cli.capturing import target_host
+    from envsnap.interpreter import find_interpreter
+
+    return find_interpreter(target_host(python=python)).prefix
+
+
+# -- what is heard about a difference ---------------------------------------------------------------------------------
+
+
+def past_runs(resolve: Resolver, changes: ChangeSet, most: int = MOST_RUNS) -> list[tuple[Snapshot, str]]:
+    """The newest marked snapshots beside the two that are compared, each with its verdict.
+
+    Only those of the later side's host, interpreter and, where both name it, program: what another program survived
+    says nothing about this one.
+    """
+    if not changes.changes:
+        return []
+    from envsnap.pairs import load_sections
+    from envsnap.refs import Resolver
+    from envsnap.store import host_slug
+
+    after = changes.after
+    elsewhere = Resolver(resolve.store, host_slug(str(after.meta.get("host", ""))), resolve.clock)
+    target = str(after.meta.get("target", ""))
+    compared = {changes.before.id, after.id}
+    sections = {change.section for change in changes.changes} | {"launch"}
+    runs: list[tuple[Snapshot, str]] = []
+    for status in ("good", "bad"):
+        heads = (one for one in marked(elsewhere, status, target) if one.head.id not in compared)
+        found = (run for run in _loaded(heads, sections, load_sections) if is_same_program(run, after))
+        runs += [(run, status) for run in islice(found, most)]
+    return runs
+
+
+def _loaded(heads: Iterable[Marked], sections: set[str], load: Any) -> Iterator[Snapshot]:
+    for one in heads:
+        try:
+            yield load(one.path, sections)
+        except UnreadableSnapshotError:
+            continue
+
+
+def is_same_program(one: Snapshot, other: Snapshot) -> bool:
+    """Whether two launches start the same program, as far as both say."""
+    first, second = program_of(one), program_of(other)
+    return not first or not second or first == second
+
+
+def program_of(snapshot: Snapshot) -> str:
+    """What a launch starts: the framework that envsnap knows, else the name of the command; empty where not known."""
+    launch = snapshot.facts.get("launch", {})
+    argv = launch.get("argv") or [""]
+    return str(launch.get("framework") or os.path.basename(str(argv[0])))

@@ -1,0 +1,195 @@
+"""What runs of the past say, through the installed command: `diff` with counts, learned ranges, groups."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import sys
+import venv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envsnap.store import MARKS_FILE
+
+Keep = Callable[..., str]
+P2P, ALGO = "NCCL_P2P_DISABLE", "NCCL_ALGO"
+
+
+@pytest.fixture
+def launch(envsnap: Any) -> Callable[..., str]:
+    """Take a snapshot with some variables and mark it: `launch("good", NCCL_ALGO="Ring")`; its short id."""
+
+    def take(verdict: str, *arguments: str, **variables: str) -> str:
+        short: str = envsnap.take(*arguments, **variables).id[:7]
+        if verdict:
+            envsnap("mark", verdict, short)
+        return short
+
+    return take
+
+
+@pytest.fixture
+def node_07(envsnap: Any, tmp_path: Path) -> None:
+    """The reference snapshots are of node-07: so is this machine."""
+    root = tmp_path / "root"
+    (root / "proc/sys/kernel").mkdir(parents=True)
+    (root / "proc/sys/kernel/hostname").write_text("node-07\n")
+    envsnap.environ["ENVSNAP_ROOT"] = str(root)
+
+
+@pytest.fixture
+def kept(envsnap: Any, keep: Keep, document: dict[str, Any], node_07: None) -> Callable[..., str]:
+    """Keep a snapshot of node-07 with a verdict and some facts: `kept("good", minutes=3, env={"X": "1"})`."""
+
+    def write(verdict: str, minutes: int, *, meta: dict[str, Any] | None = None, **facts: Any) -> str:
+        changed = copy.deepcopy(document)
+        for section, table in facts.items():
+            merge(changed.setdefault(section, {}), table)
+        changed["outcome"] = {"status": verdict, **changed.get("outcome", {})} if verdict else {}
+        path = keep(changed, minutes=minutes, **(meta or {}))
+        (envsnap.store / MARKS_FILE).unlink(missing_ok=True)
+        return path
+
+    return write
+
+
+def merge(table: dict[str, Any], more: dict[str, Any]) -> None:
+    for key, value in more.items():
+        if isinstance(value, dict):
+            merge(table.setdefault(key, {}), value)
+        else:
+            table[key] = value
+
+
+def diagnoses(envsnap: Any, *arguments: str) -> dict[str, dict[str, Any]]:
+    """What `diff --json` suspects, by the first fact of each."""
+    found = json.loads(envsnap("diff", *arguments, "--json").stdout)["diagnoses"]
+    return {one["evidence"][0]["path"]: one for one in found}
+
+
+def test_history_says_in_counts_what_it_knows(envsnap: Any, kept: Any) -> None:
+    """Two variables differ from the last good run; earlier runs tell which of them it is."""
+    kept("good", 0)
+    kept("good", 1, env={ALGO: "Ring"})
+    kept("bad", 2, env={P2P: "1"})
+    kept("good", 3, meta={"id": "feed00000000"})
+    kept("bad", 4, env={P2P: "1", ALGO: "Ring"})
+    result = envsnap("diff")
+    assert "comparing the last good snapshot with the newest failure" in result.stderr
+    causes = result.stdout.partition("\nnote ")[0]
+    assert re.search(rf"{P2P} unset → 1 +LIKELY CAUSE", causes)
+    assert "\n  runs  in 2 of 2 failures, in 0 of 3 good runs; without it feed000 was good\n" in causes
+    assert not re.search(rf"{ALGO}.*CAUSE", causes)
+    found = diagnoses(envsnap)
+    assert found[f"env.{ALGO}"]["history"] == {
+        "verdict": "acquitted", "words": "1 good run had it too", "good_with": 1, "good": 3, "bad_with": 1, "bad": 2,
+    }  # fmt: skip
+    assert found[f"env.{ALGO}"]["score"] < -2 < 2 < found[f"env.{P2P}"]["score"]
+    assert re.search(rf"{ALGO} unset → Ring   \(1 good run had it too\)", envsnap("diff", "--all").stdout)
+
+
+def test_a_failure_without_a_difference_clears_it(envsnap: Any, kept: Any) -> None:
+    kept("good", 0)
+    kept("bad", 1, env={P2P: "1"}, meta={"id": "feed00000000"})
+    kept("bad", 2, env={P2P: "1", ALGO: "Ring"})
+    found = diagnoses(envsnap)
+    assert found[f"env.{ALGO}"]["history"]["words"] == "failure feed000 was without it as well"
+    assert found[f"env.{P2P}"]["history"]["words"] == "in 2 of 2 failures, in 0 of 1 good run"
+
+
+def test_an_older_incident_clears_nothing(envsnap: Any, kept: Any) -> None:
+    kept("bad", 0, env={ALGO: "Tree"})
+    kept("good", 1)
+    kept("bad", 2, env={P2P: "1"})
+    assert diagnoses(envsnap)[f"env.{P2P}"]["history"] is None
+
+
+def test_another_failure_clears_nothing(envsnap: Any, kept: Any) -> None:
+    """It failed without the difference too, but in another way."""
+    full, nccl = "OSError: [Errno 28] No space left on device", "RuntimeError: NCCL error: unhandled system error"
+    kept("good", 0)
+    kept("bad", 1, outcome={"symptom": [full]})
+    kept("bad", 2, env={P2P: "1"}, outcome={"symptom": [nccl]})
+    assert diagnoses(envsnap)[f"env.{P2P}"]["history"] is None
+    kept("bad", 3, env={P2P: "1"}, outcome={"symptom": [full]})
+    assert "without it as well" in diagnoses(envsnap)[f"env.{P2P}"]["history"]["words"]
+
+
+def test_only_the_same_interpreter_is_heard_and_chosen(envsnap: Any, launch: Any, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    venv.create(other, symlinks=True, with_pip=False)
+    here, there = {"VIRTUAL_ENV": sys.prefix}, {"VIRTUAL_ENV": str(other)}
+    good = launch("good", **here)
+    bad = launch("bad", **here, NCCL_P2P_DISABLE="1")
+    launch("good", **there, NCCL_P2P_DISABLE="1")
+    result = envsnap("diff", **here)
+    assert f"comparing the last good snapshot of {sys.prefix} with the newest failure" in result.stderr
+    assert re.search(rf"^before +{good} ", result.stdout)
+    assert re.search(rf"^after +{bad} ", result.stdout, re.MULTILINE)
+    assert "had it too" not in result.stdout
+    result = envsnap("diff", **there)
+    assert f"comparing the last good snapshot of {other} with this machine now" in result.stderr
+    launch("good", **here, NCCL_P2P_DISABLE="1")
+    assert "1 good run had it too" in envsnap("diff", good, bad, "--all", **here).stdout
+
+
+def test_another_program_says_nothing(envsnap: Any, launch: Any) -> None:
+    def suspected() -> Any:
+        return diagnoses(envsnap, good, bad)[f"env.{P2P}"]["history"]
+
+    good = launch("good", "--", "server", "--port", "1")
+    bad = launch("bad", "--", "server", "--port", "1", NCCL_P2P_DISABLE="1")
+    launch("good", "--", "smoke-test", NCCL_P2P_DISABLE="1")
+    assert suspected() is None
+    launch("good", NCCL_P2P_DISABLE="1")
+    assert suspected()["words"] == "1 good run had it too"
+
+
+def test_another_host_says_nothing(envsnap: Any, kept: Any) -> None:
+    good = kept("good", 0)
+    bad = kept("bad", 1, env={P2P: "1"})
+    kept("good", 2, meta={"host": "node-08"}, env={P2P: "1"})
+    assert diagnoses(envsnap, good, bad)[f"env.{P2P}"]["history"] is None
+    kept("good", 3, env={P2P: "1"})
+    assert diagnoses(envsnap, good, bad)[f"env.{P2P}"]["history"]["verdict"] == "acquitted"
+
+
+def memory(free: int) -> dict[str, Any]:
+    return {
+        "gpus": {"min_free_mib": free},
+        "gpu": {"14e1ea2c": {"memory_free_mib": free, "memory_used_mib": 97251 - free}},
+    }
+
+
+@pytest.mark.parametrize("free", [94500, 90800])
+def test_a_number_within_what_good_runs_had_is_no_suspect(envsnap: Any, kept: Any, free: int) -> None:
+    for number, good in enumerate((92262, 95437, 94000, 93000, 95000)):
+        kept("good", number, **memory(good))
+    kept("bad", 9, **memory(free))
+    text = envsnap("diff", "--all").stdout
+    assert "CAUSE" not in text
+    assert "within what good runs had: 1.8 to 4.9 GiB in 5 good runs" in text
+
+
+def test_a_number_outside_what_good_runs_had_is_charged_with_the_range(envsnap: Any, kept: Any) -> None:
+    for number, good in enumerate((92262, 95437, 94000, 93000, 95000)):
+        kept("good", number, **memory(good))
+    kept("bad", 9, **memory(22221))
+    text = envsnap("diff").stdout
+    assert "LIKELY CAUSE" in text
+    assert "\n  runs  memory used 73.3 GiB; 1.8 to 4.9 GiB in 5 good runs\n" in text
+
+
+def test_verdicts_of_one_second_are_told_apart(envsnap: Any, kept: Any) -> None:
+    """File names tell seconds only; the file that was written later is the newer one, whatever its id."""
+    for pair in (("good", "bad"), ("bad", "good")):
+        for number, verdict in enumerate(pair):
+            kept(verdict, 0, meta={"id": f"{'fa'[number]}000000000{number}0"}, env={P2P: str(number)})
+        chosen = envsnap("diff", "--no-explain").stderr
+        assert ("newest failure" in chosen) == (pair[1] == "bad")
+        for path in envsnap.store.glob("*/*.toml"):
+            path.unlink()
