@@ -73,6 +73,9 @@ def command(
     if not (no_explain or is_narrowed) and (changes.changes or error_file is not None):
         error = read_error(state, error_file) or recorded_symptom(changes)
         explanation = explain_changes(resolve, changes, error)
+    if before is None and explanation is not None and explanation.is_undecided:
+        pair = " good now" if second.is_now else ""
+        say(state, f"hint: `envsnap next{pair}` proposes what to undo first, to tell the causes apart")
     if undo_file is not None:
         write_undo(state, undo_file, changes, explanation)
     suspects = explanation.suspects if explanation is not None else ()

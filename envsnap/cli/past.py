@@ -84,20 +84,47 @@ def incident(resolve: Resolver, python: str | None = None) -> Incident:
     That is the one which a launch from here would use, where the store knows verdicts of it; else that of the newest
     verdict.
     """
-    verdicts = [*marked(resolve, "good"), *marked(resolve, "bad")]
-    if not verdicts:
-        return Incident(None, None)
-    targets = {one.target for one in verdicts}
-    target = max(verdicts, key=lambda one: one.order).target
-    if len(targets) > 1 or python is not None:
-        here = target_here(python)
-        if here in targets or python is not None:
-            target = here
-    good = next((one for one in verdicts if one.status == "good" and one.target == target), None)
-    failure = next((one for one in verdicts if one.status == "bad" and one.target == target), None)
+    verdicts, target, is_one_of_several = _verdicts(resolve, python)
+    good = next((one for one in verdicts if one.status == "good"), None)
+    failure = next((one for one in verdicts if one.status == "bad"), None)
     if failure is not None and good is not None and failure.order < good.order:
         failure = None
-    return Incident(good, failure, target, len(targets) > 1)
+    return Incident(good, failure, target, is_one_of_several)
+
+
+def last_incident(resolve: Resolver, python: str | None = None) -> Incident:
+    """The newest failure and the last good run before it, whether or not it was good again since."""
+    verdicts, target, is_one_of_several = _verdicts(resolve, python)
+    failure = next((one for one in verdicts if one.status == "bad"), None)
+    good = next(
+        (one for one in verdicts if one.status == "good" and (failure is None or one.order < failure.order)), None
+    )
+    return Incident(good, failure, target, is_one_of_several)
+
+
+def _verdicts(resolve: Resolver, python: str | None) -> tuple[list[Marked], str, bool]:
+    """The marked snapshots of the interpreter in question, newest first; which it is, and whether there are others."""
+    verdicts = [*marked(resolve, "good"), *marked(resolve, "bad")]
+    verdicts.sort(key=lambda one: one.order, reverse=True)
+    targets = {one.target for one in verdicts}
+    target = verdicts[0].target if verdicts else ""
+    if python is not None or len(targets) > 1:
+        here = target_here(python)
+        if python is not None or here in targets:
+            target = here
+    return [one for one in verdicts if one.target == target], target, bool(targets - {target})
+
+
+def without_verdict(resolve: Resolver, failure: Marked) -> Head | None:
+    """The newest snapshot of the failure's host and interpreter, where it is newer and nobody said how it ended."""
+    for entry in islice(resolve.of_this_host(), MOST_LOOKED_AT):
+        try:
+            head = read_head(entry.path)
+        except UnreadableSnapshotError:
+            continue
+        if head.meta.get("target", "") == failure.target:
+            return head if not head.status and _order(entry.path, head) > failure.order else None
+    return None
 
 
 def snapshot_before(resolve: Resolver, failure: Marked) -> str | None:

@@ -348,11 +348,14 @@ def explain_failure(plan: Plan, report: Report) -> None:
     changes = compare(good, after)
     lines.append([(f"compared with the last good run {good.id[:7]}", "quiet")])
     lines.append([])
-    answer = explanation_lines(explain_changes(resolve, changes, error))
+    explanation = explain_changes(resolve, changes, error)
+    answer = explanation_lines(explanation)
     if len(answer) > SCREEN:
         answer = [*answer[: SCREEN - 1], [("…", "quiet")]]
     lines += answer
     lines.append([("more   ", "quiet"), (f"envsnap diff {good.id[:7]} {after.id[:7]}", "quiet")])
+    if explanation.is_undecided:
+        lines.append([("       ", ""), ("envsnap next: what to undo first, to tell the causes apart", "quiet")])
     print_lines(state, lines, err=True)
 
 

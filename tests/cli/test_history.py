@@ -193,3 +193,75 @@ def test_verdicts_of_one_second_are_told_apart(envsnap: Any, kept: Any) -> None:
         assert ("newest failure" in chosen) == (pair[1] == "bad")
         for path in envsnap.store.glob("*/*.toml"):
             path.unlink()
+
+
+# -- the next experiment ----------------------------------------------------------------------------------------------
+
+
+def test_next_leads_from_three_suspects_to_the_cause(envsnap: Any, kept: Any) -> None:
+    """Each run is marked as it went; the cause is one of three variables, and every answer is heard."""
+    variables = {P2P: "1", ALGO: "Ring", "NCCL_BUFFSIZE": "1"}
+    kept("good", 0)
+    kept("bad", 1, env=variables)
+    for minutes in range(2, 8):
+        text = envsnap("next").stdout
+        plan = json.loads(envsnap("next", "--json").stdout)
+        if plan["state"] != "try":
+            break
+        assert text.splitlines()[3].startswith("try ")
+        (undo,) = plan["undo"]
+        name = undo["path"].removeprefix("env.")
+        assert f"\n          unset {name}  [restart]\n" in text
+        assert {one["path"] for one in plan["if_good"]["remaining"]} == {undo["path"]}
+        assert undo["path"] not in {one["path"] for one in plan["if_bad"]["remaining"]}
+        del variables[name]
+        kept("bad" if ALGO in variables else "good", minutes, env=dict(variables))
+    assert plan["state"] == "settled"
+    assert plan["settled"]["path"] == f"env.{ALGO}"
+    assert re.search(rf"^settled +{ALGO} unset → Ring$", text, re.MULTILINE)
+    assert re.search(rf"^undo +unset {ALGO}$", text, re.MULTILINE)
+
+
+def test_next_starts_the_same_command_again(envsnap: Any, launch: Any) -> None:
+    launch("good", "--", "serve", "--name", "two words")
+    launch("bad", "--", "serve", "--name", "two words", NCCL_P2P_DISABLE="1")
+    assert "`envsnap run -- serve --name 'two words'`" in envsnap("next").stdout
+
+
+def test_next_says_what_it_lacks(envsnap: Any, launch: Any) -> None:
+    assert "is marked bad" in envsnap("next", code=2).stderr
+    bad = launch("bad", NCCL_P2P_DISABLE="1")
+    assert f"before the failure {bad} is marked good" in envsnap("next", code=2).stderr
+    assert "is marked bad" in envsnap("next", code=2, ENVSNAP_STORE=str(envsnap.home / "none")).stderr
+
+
+def test_next_with_nothing_to_try_says_so(envsnap: Any, kept: Any) -> None:
+    kept("good", 0)
+    kept("bad", 1)
+    text = envsnap("next").stdout
+    assert "nothing to try" in text
+    assert "nothing that was recorded differs" in text
+    kept("bad", 2, packages={"tqdm": "4.99"})
+    kept("bad", 3, env={P2P: "1"})
+    kept("good", 4, env={P2P: "1"})
+    text = envsnap("next").stdout
+    assert "nothing to try" in text
+    assert re.search(rf"{P2P} unset → 1 +1 good run had it too", text)
+    assert json.loads(envsnap("next", "--json").stdout)["state"] == "nothing"
+
+
+def test_next_asks_for_a_verdict_that_is_missing(envsnap: Any, kept: Any) -> None:
+    kept("good", 0)
+    kept("bad", 1, env={P2P: "1"})
+    kept("", 2, meta={"id": "feed00000000"})
+    assert "`envsnap mark good feed000`" in envsnap("next").stderr
+
+
+def test_diff_that_cannot_decide_points_to_next(envsnap: Any, kept: Any) -> None:
+    kept("good", 0)
+    kept("bad", 1, env={P2P: "1"})
+    assert "envsnap next" not in envsnap("diff").stderr
+    kept("bad", 2, env={P2P: "1", ALGO: "Ring"})
+    kept("good", 3)
+    kept("bad", 4, env={ALGO: "Ring", "NCCL_BUFFSIZE": "1"})
+    assert "`envsnap next`" in envsnap("diff").stderr
