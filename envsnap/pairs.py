@@ -68,7 +68,7 @@ def load_sections(path: str, sections: Collection[str]) -> Snapshot:
     return parse(text, path)
 
 
-_FRAME = ("meta", "outcome", "missing")
+_FRAME = ("meta", "outcome", "collectors", "missing")
 
 
 def _section_of(block: str) -> str:

@@ -115,6 +115,11 @@ def _verdicts(resolve: Resolver, python: str | None) -> tuple[list[Marked], str,
     return [one for one in verdicts if one.target == target], target, bool(targets - {target})
 
 
+def target_in_question(resolve: Resolver, python: str | None = None) -> str:
+    """The interpreter whose runs are asked about; see `incident`."""
+    return _verdicts(resolve, python)[1]
+
+
 def without_verdict(resolve: Resolver, failure: Marked) -> Head | None:
     """The newest snapshot of the failure's host and interpreter, where it is newer and nobody said how it ended."""
     for entry in islice(resolve.of_this_host(), MOST_LOOKED_AT):

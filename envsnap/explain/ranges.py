@@ -17,17 +17,22 @@ _UNITS = {"_mib": "MiB", "_gib": "GiB", "_gbps": "Gb/s", "_mhz": "MHz", "_ms": "
 
 
 class Range(NamedTuple):
-    """What good runs had: `low` to `high` in so many `runs`; `room` beside it is still the same state.
+    """What runs had: `low` to `high` in so many `runs`; `declared`: the difference that is noise by declaration.
 
     `name`: what the number is called; `unit`: the unit that its fact's name ends in.
     """
 
     low: float
     high: float
-    room: float
+    declared: float
     runs: int
     name: str
     unit: str
+
+    @property
+    def room(self) -> float:
+        """What lies beside the range and is still the same state."""
+        return max(self.declared, WIDER * (self.high - self.low))
 
     def holds(self, value: float) -> bool:
         """Whether a value lies in the range, a little widened."""
@@ -47,16 +52,18 @@ class Range(NamedTuple):
 
 def learned_range(path: Path, values: Iterable[Any]) -> Range | None:
     """The range of a number over good runs; None where fewer than three of them tell it."""
+    known = [float(value) for value in values if is_number(value)]
+    return range_of(path, known) if len(known) >= FEWEST else None
+
+
+def range_of(path: Path, values: Sequence[float]) -> Range:
+    """The range of some values of a fact, at least one."""
     from envsnap.collect.registry import fact_table
 
-    known = [float(value) for value in values if is_number(value)]
-    if len(known) < FEWEST:
-        return None
-    low, high = min(known), max(known)
+    low, high = min(values), max(values)
     spec = fact_table().find(path)
     declared = max(spec.tolerance, spec.relative * max(abs(low), abs(high))) if spec is not None else 0.0
-    name, unit = _name_and_unit(path)
-    return Range(low, high, max(declared, WIDER * (high - low)), len(known), name, unit)
+    return Range(low, high, declared, len(values), *_name_and_unit(path))
 
 
 def is_number(value: Any) -> bool:

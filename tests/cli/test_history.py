@@ -265,3 +265,87 @@ def test_diff_that_cannot_decide_points_to_next(envsnap: Any, kept: Any) -> None
     kept("good", 3)
     kept("bad", 4, env={ALGO: "Ring", "NCCL_BUFFSIZE": "1"})
     assert "`envsnap next`" in envsnap("diff").stderr
+
+
+# -- groups -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def groups(kept: Any) -> None:
+    """Good runs and failures: one variable separates them whole, a package mostly, free memory by its range."""
+    for number in range(7):
+        env = {ALGO: "Ring"} if number in (2, 3) else {}
+        packages = {"triton": "3.9.0"} if number == 5 else {}
+        kept("good", number, env=env, packages=packages, meta={"tags": ["before"]}, **memory(92000 + 500 * number))
+    for number in range(4):
+        packages = {"triton": "3.9.0"} if number else {}
+        kept(
+            "bad",
+            10 + number,
+            env={P2P: "1", ALGO: "Ring"},
+            packages=packages,
+            meta={"tags": ["after"]},
+            **memory(20000 + 100 * number),
+        )
+
+
+def test_groups_are_told_apart_whole_ones_first_with_counts(envsnap: Any, groups: None) -> None:
+    text = envsnap("diff", "all:good", "all:bad").stdout
+    assert re.search(r"^before +all:good +7 snapshots +node-07 ", text, re.MULTILINE)
+    assert re.search(r"^after +all:bad +4 snapshots +node-07 ", text, re.MULTILINE)
+    whole, _, mostly = text.partition("\nmostly\n")
+    assert whole.index("in all of one, in none of the other") < whole.index(P2P)
+    assert re.search(rf"env\.{P2P} +unset \(7 of 7\) +→ +1 \(4 of 4\)", whole)
+    assert re.search(r"gpus\.min_free_mib +89\.8 to 92\.8 GiB \(7 of 7\) +→ +19\.5 to 19\.8 GiB \(4 of 4\)", whole)
+    assert re.search(rf"env\.{ALGO} +unset \(5 of 7\) +→ +Ring \(4 of 4\)", mostly)
+    assert re.search(r"packages\.triton +\S+ \(6 of 7\) +→ +3\.9\.0 \(3 of 4\)", mostly)
+    assert envsnap("diff", "all:good").stdout == text
+    assert envsnap("diff", "all:tag:before", "all:tag:after").stdout.splitlines()[2:] == text.splitlines()[2:]
+    narrow = envsnap("diff", "all:good", "all:bad", "-s", "packages").stdout
+    assert "triton" in narrow
+    assert P2P not in narrow
+
+
+def test_groups_for_machines(envsnap: Any, groups: None) -> None:
+    found = json.loads(envsnap("diff", "all:good", "all:bad", "--json").stdout)
+    assert found["schema"] == "envsnap.diff-groups/1"
+    assert [len(found[side]["snapshots"]) for side in ("before", "after")] == [7, 4]
+    by_path = {one["path"]: one for one in found["facts"]}
+    assert by_path[f"env.{P2P}"] | {"weight": 0} == {
+        "path": f"env.{P2P}", "separates": 1.0, "weight": 0,
+        "before": {"value": None, "count": 7, "known": 7}, "after": {"value": "1", "count": 4, "known": 4},
+    }  # fmt: skip
+    assert by_path["gpus.min_free_mib"]["after"] == {"value": None, "count": 4, "known": 4, "low": 20000, "high": 20300}
+    envsnap("diff", "all:good", "all:bad", "--exit-code", code=1)
+    envsnap("diff", "all:good", "all:good", code=2)
+
+
+def test_a_group_against_one_snapshot(envsnap: Any, groups: None) -> None:
+    assert re.search(rf"env\.{P2P} +unset \(7 of 7\) +→ +1 \(1 of 1\)", envsnap("diff", "all:good", "bad").stdout)
+
+
+def test_what_is_unknown_tells_nothing_apart(envsnap: Any, keep: Keep, document: dict[str, Any], node_07: None) -> None:
+    for minutes in range(3):
+        keep(document, minutes=minutes, tags=["x"])
+    del document["system"]["kernel"]
+    document.setdefault("missing", {})["system.kernel"] = "permission: /proc/version"
+    for minutes in range(3, 6):
+        keep(document, minutes=minutes, tags=["y"])
+    assert "nothing tells the two groups apart" in envsnap("diff", "all:tag:x", "all:tag:y").stdout
+
+
+def test_groups_of_real_snapshots(envsnap: Any, launch: Any) -> None:
+    for value in ("INFO", "WARN"):
+        launch("", "--tag", "before", NCCL_DEBUG=value)
+        launch("", "--tag", "after", NCCL_DEBUG=value, NCCL_P2P_DISABLE="1")
+    lines = envsnap("diff", "all:tag:before", "all:tag:after").stdout.splitlines()
+    assert re.fullmatch(rf" +env\.{P2P} +unset \(2 of 2\) +→ +1 \(2 of 2\)", lines[4])
+    assert "NCCL_DEBUG" not in "".join(lines)
+
+
+def test_groups_that_cannot_be(envsnap: Any, groups: None) -> None:
+    assert "`all:tag:none` is empty" in envsnap("diff", "all:good", "all:tag:none", code=2).stderr
+    assert "is no group" in envsnap("diff", "all:ugly", "all:bad", code=2).stderr
+    assert "name the other side" in envsnap("diff", "all:bad", code=2).stderr
+    assert "`--undo` needs two snapshots" in envsnap("diff", "all:good", "all:bad", "--undo", "-", code=2).stderr
+    assert "no member of a group" in envsnap("diff", "all:good", "now", code=2).stderr
