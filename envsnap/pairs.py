@@ -53,19 +53,28 @@ def load_pair(before_path: str, after_path: str) -> tuple[Snapshot, Snapshot]:
 def load_sections(path: str, sections: Collection[str]) -> Snapshot:
     """A snapshot with its frame and some of its sections, the rest not even parsed where the file is canonical.
 
-    Values are as they stand in the file, not checked against the declarations. Raises UnreadableSnapshotError.
+    Raises UnreadableSnapshotError.
     """
-    import tomllib
+    from envsnap.collect.registry import fact_table
 
     text = decode(read_data(path), path)
-    if _is_canonical(text):
-        blocks = _BLOCK.split(text.rstrip("\n"))
-        wanted = [blocks[0], *(block for block in blocks[1:] if _section_of(block) in (*_FRAME, *sections))]
-        try:
-            return Snapshot(tomllib.loads("\n\n".join(wanted) + "\n"), path)
-        except tomllib.TOMLDecodeError:
-            pass  # the whole text tells better where it is wrong
-    return parse(text, path)
+    snapshot = _parse_sections(text, path, (*_FRAME, *sections)) if _is_canonical(text) else parse(text, path)
+    check_types(snapshot, fact_table(), path)
+    return snapshot
+
+
+def _parse_sections(text: str, path: str, names: Collection[str]) -> Snapshot:
+    import tomllib
+
+    first, *blocks = _BLOCK.split(text.rstrip("\n"))
+    wanted = [first, *(block for block in blocks if _section_of(block) in names)]
+    try:
+        document = tomllib.loads("\n\n".join(wanted) + "\n")
+    except tomllib.TOMLDecodeError:
+        return parse(text, path)  # the whole text tells better where it is wrong
+    meta = {key: value for key, value in document.get("meta", {}).items() if key != "digests"}
+    check({**document, "meta": meta}, path)  # the digests name sections that were left out
+    return Snapshot(document, path)
 
 
 _FRAME = ("meta", "outcome", "collectors", "missing")

@@ -181,7 +181,7 @@ def choose(
     """The pair to compare; with no reference given, the pair that an incident asks for, and it is said which."""
     if before is not None:
         return reference(before), reference(after if after is not None else "now")
-    from envsnap.cli.past import incident, snapshot_before
+    from envsnap.cli.past import incident, of_target, snapshot_before
     from envsnap.refs import Reference
 
     found = incident(resolve, python)
@@ -197,6 +197,14 @@ def choose(
         if earlier is not None:
             say(state, f"{none_good}: comparing the newest failure with the snapshot before it")
             return Reference(earlier), Reference(found.failure.path)
+    if python is not None:
+        head = next(of_target(resolve, found.target), None)
+        if head is None:
+            raise BadReferenceError(
+                f"no snapshot of {found.target} in `{resolve.store.path}`", "`envsnap log` lists them"
+            )
+        say(state, f"{none_good}: comparing the last one with this machine now")
+        return Reference(head.path), reference("now")
     newest = [entry for entry, _ in zip(resolve.of_this_host(), range(2), strict=False)]
     if len(newest) == 2:  # noqa: PLR2004 - a pair
         say(state, f"{none_good}: comparing the last two")

@@ -20,6 +20,10 @@ MOST_LOOKED_AT = 200
 """How many marked snapshots are looked at to find them."""
 
 
+ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
+"""Variables that say which environment is active in a shell."""
+
+
 class Marked(NamedTuple):
     """A snapshot with a verdict: its head, the verdict, and the order in which snapshots were written."""
 
@@ -81,8 +85,8 @@ class Incident(NamedTuple):
 def incident(resolve: Resolver, python: str | None = None) -> Incident:
     """The last good run and what failed after it, of the interpreter that is in question.
 
-    That is the one which a launch from here would use, where the store knows verdicts of it; else that of the newest
-    verdict.
+    That is the one asked for; else the one that is active in this shell, where the store knows verdicts of it; else
+    that of the newest verdict.
     """
     verdicts, target, is_one_of_several = _verdicts(resolve, python)
     good = next((one for one in verdicts if one.status == "good"), None)
@@ -108,7 +112,7 @@ def _verdicts(resolve: Resolver, python: str | None) -> tuple[list[Marked], str,
     verdicts.sort(key=lambda one: one.order, reverse=True)
     targets = {one.target for one in verdicts}
     target = verdicts[0].target if verdicts else ""
-    if python is not None or len(targets) > 1:
+    if python is not None or (len(targets) > 1 and any(os.environ.get(name) for name in ACTIVE)):
         here = target_here(python)
         if python is not None or here in targets:
             target = here
@@ -122,26 +126,26 @@ def target_in_question(resolve: Resolver, python: str | None = None) -> str:
 
 def without_verdict(resolve: Resolver, failure: Marked) -> Head | None:
     """The newest snapshot of the failure's host and interpreter, where it is newer and nobody said how it ended."""
+    newest = next(of_target(resolve, failure.target), None)
+    is_later = newest is not None and not newest.status and _order(newest.path, newest) > failure.order
+    return newest if is_later else None
+
+
+def of_target(resolve: Resolver, target: str) -> Iterator[Head]:
+    """The newest snapshots of the resolver's host that describe an interpreter, newest first."""
     for entry in islice(resolve.of_this_host(), MOST_LOOKED_AT):
         try:
             head = read_head(entry.path)
         except UnreadableSnapshotError:
             continue
-        if head.meta.get("target", "") == failure.target:
-            return head if not head.status and _order(entry.path, head) > failure.order else None
-    return None
+        if head.meta.get("target", "") == target:
+            yield head
 
 
 def snapshot_before(resolve: Resolver, failure: Marked) -> str | None:
     """The file of the snapshot before a failure, of the same host and interpreter; None where there is none near."""
-    for entry in islice(resolve.of_this_host(), MOST_LOOKED_AT):
-        try:
-            head = read_head(entry.path)
-        except UnreadableSnapshotError:
-            continue
-        if head.meta.get("target", "") == failure.target and _order(entry.path, head) < failure.order:
-            return entry.path
-    return None
+    earlier = (head.path for head in of_target(resolve, failure.target) if _order(head.path, head) < failure.order)
+    return next(earlier, None)
 
 
 def target_here(python: str | None = None) -> str:
@@ -197,5 +201,6 @@ def is_same_program(one: Snapshot, other: Snapshot) -> bool:
 def program_of(snapshot: Snapshot) -> str:
     """What a launch starts: the framework that envsnap knows, else the name of the command; empty where not known."""
     launch = snapshot.facts.get("launch", {})
-    argv = launch.get("argv") or [""]
-    return str(launch.get("framework") or os.path.basename(str(argv[0])))
+    argv = launch.get("argv")
+    name = str(argv[0]) if isinstance(argv, list) and argv else ""
+    return str(launch.get("framework") or os.path.basename(name))

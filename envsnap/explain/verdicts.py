@@ -28,7 +28,9 @@ CLEARED = -4.0
 VARIED = -1.5
 """Good runs differed in it among themselves."""
 CHARGED = 1.0
-"""In two failures and in no good run; more for each further."""
+"""In two failures of different environments and in no good run; more for each further."""
+CHARGED_MORE = 1.5
+"""What further ones add at most."""
 CONVICTED = 2.0
 """On top: a good run after a failure was without it."""
 OUTSIDE = 0.5
@@ -39,10 +41,14 @@ Earlier = tuple["Snapshot | dict[str, Any]", str]
 
 
 class PastRun(NamedTuple):
-    """One run: its facts, its short id, when it was taken (None where unknown), what it printed when it failed."""
+    """One run: its facts, its short id, when it was taken (None where unknown), what it printed when it failed.
+
+    `environment`: equal where the environments were; empty where that is not known.
+    """
 
     view: View
     id: str = ""
+    environment: str = ""
     taken_at: datetime.datetime | None = None
     symptom: tuple[str, ...] = ()
 
@@ -140,7 +146,13 @@ def _past(snapshot: Snapshot | dict[str, Any]) -> PastRun:
     if not isinstance(snapshot, Snapshot):
         return PastRun(View(snapshot))
     taken_at = _time(snapshot.meta.get("taken_at"))
-    return PastRun(View(snapshot.facts, snapshot.missing), snapshot.id[:7], taken_at, _symptom(snapshot))
+    return PastRun(
+        View(snapshot.facts, snapshot.missing),
+        snapshot.id[:7],
+        str(snapshot.meta.get("fingerprint", "")),
+        taken_at,
+        _symptom(snapshot),
+    )
 
 
 def _time(moment: Any) -> datetime.datetime | None:
@@ -177,9 +189,9 @@ def verdict(change: Change, runs: Runs) -> tuple[float, History]:
     if without:
         return CLEARED, History("cleared", f"{_named(without)} without it as well", *counts)
     if had_bad and good and len(had_bad) == len(bad):
-        weight, words = _charge(change, runs, good, had_bad)
-        if weight:
-            return weight, History("convicted" if weight > CHARGED + log(len(bad)) else "charged", words, *counts)
+        weight, words, name = _charge(change, runs, good, had_bad)
+        if name:
+            return weight, History(name, words, *counts)
     values = {repr(run.view.at(path)) for run in good}
     if len(good) >= 2 and len(values) > 1:
         words = f"it differed between good runs as well: {len(values)} values in {_runs(len(good), 'good run')}"
@@ -187,19 +199,24 @@ def verdict(change: Change, runs: Runs) -> tuple[float, History]:
     return 0.0, NOTHING
 
 
-def _charge(change: Change, runs: Runs, good: Sequence[PastRun], had_bad: Sequence[PastRun]) -> tuple[float, str]:
-    """How much it weighs that all failures and no good run had it; 0 for one failure alone."""
+Charge = tuple[float, str, str]
+"""Log-odds, the words that state the counts, and `charged`, `convicted` or nothing."""
+
+
+def _charge(change: Change, runs: Runs, good: Sequence[PastRun], had_bad: Sequence[PastRun]) -> Charge:
+    """How much it weighs that all failures and no good run had it: 0 for one failure, however often repeated."""
     words = f"in {len(had_bad)} of {_runs(len(had_bad), 'failure')}, in 0 of {_runs(len(good), 'good run')}"
-    weight = CHARGED + log(len(had_bad)) if len(had_bad) >= 2 else 0.0
+    different = len({run.environment or str(id(run)) for run in had_bad})
+    weight = CHARGED + min(log(different), CHARGED_MORE) if different >= 2 else 0.0
     first = runs.first_failure
     since = [
         run for run in good if first is not None and run.taken_at is not None and run.taken_at > first
     ]  # a good run after a failure: something was taken back
     undone = [run for run in since if run.view.at(change.path) == change.before]
     if undone:
-        weight = max(weight, CHARGED) + CONVICTED
-        words += f"; without it {undone[0].id or 'a later run'} was good"
-    return weight, words
+        without = undone[0].id or "a later run"
+        return max(weight, CHARGED) + CONVICTED, f"{words}; without it {without} was good", "convicted"
+    return weight, words, "charged" if len(had_bad) >= 2 else ""
 
 
 def _runs(count: int, word: str) -> str:

@@ -130,7 +130,7 @@ class Weights:
         moved = [by_path[path] for path in candidate.evidence if path in by_path]
         value, history = together(moved, self.runs)
         candidate.add(history.words, value)
-        candidate.history = history if value else None
+        candidate.history = history if history.words else None
 
     def _prefer_the_only(self, candidates: Sequence[Candidate]) -> None:
         """One difference that matters among nothing but noise: what else should it have been."""

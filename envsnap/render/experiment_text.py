@@ -81,7 +81,8 @@ def _meaning_of_good(plan: Plan) -> str:
 
 def _meaning_of_bad(plan: Plan) -> str:
     share = f"({_percent(1 - plan.chance)}) "
-    cleared = "it was not this" if len(plan.undo) == 1 else f"it was none of these {len(plan.undo)}"
+    one = len(plan.undo) == 1
+    cleared = "it was not this alone (leave it undone)" if one else "it was none of these alone (leave them undone)"
     left = plan.if_bad()
     if not left:
         return f"{share}{cleared}: nothing recorded is left, so look outside: the network, requests, hardware"
@@ -114,8 +115,16 @@ def _nothing(changes: ChangeSet, plan: Plan) -> list[Line]:
         why = "no difference is likely enough to be worth a launch; `envsnap diff --all` lists them"
     lines: list[Line] = [[("nothing to try", "strong")], *_paragraph("why", why)]
     if not plan.beside:
-        lines += _paragraph("else", "look outside: the network, requests, hardware; or start it again unchanged")
+        together = "undo all of them at once, as two may each be enough to fail; else " if _were_cleared(plan) else ""
+        lines += _paragraph(
+            "else", f"{together}look outside: the network, requests, hardware; or start it again unchanged"
+        )
     return lines
+
+
+def _were_cleared(plan: Plan) -> bool:
+    """Whether failures without them cleared several suspects, one by one."""
+    return sum(suspect.history is not None and suspect.history.verdict == "cleared" for suspect in plan.ruled_out) > 1
 
 
 def _shares(plan: Plan) -> list[Line]:

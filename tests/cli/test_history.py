@@ -101,6 +101,31 @@ def test_a_failure_without_a_difference_clears_it(envsnap: Any, kept: Any) -> No
     assert found[f"env.{P2P}"]["history"]["words"] == "in 2 of 2 failures, in 0 of 1 good run"
 
 
+def test_a_failure_that_is_only_repeated_weighs_nothing(envsnap: Any, kept: Any) -> None:
+    kept("good", 0)
+    kept("bad", 1, env={P2P: "1"}, meta={"fingerprint": "b2:1"})
+    once = diagnoses(envsnap)[f"env.{P2P}"]
+    for minutes in range(2, 9):
+        kept("bad", minutes, env={P2P: "1"}, meta={"fingerprint": "b2:1"})
+    often = diagnoses(envsnap)[f"env.{P2P}"]
+    assert often["score"] == once["score"]
+    assert often["history"]["words"] == "in 8 of 8 failures, in 0 of 1 good run"
+
+
+HARM = (("[env]", "[env"), ("[env]", "env = 3\n[x]"), ("[launch]", "[launch]\nargv = 3\n[y]"))
+
+
+def test_a_damaged_run_of_the_past_is_passed_over(envsnap: Any, kept: Any) -> None:
+    kept("good", 0)
+    kept("good", 1, env={P2P: "1"})
+    for minutes, harm in enumerate(HARM, start=2):
+        path = Path(kept("good", minutes, env={P2P: "1"}))
+        path.write_text(path.read_text().replace(*harm, 1))
+    good = kept("good", 7)
+    bad = kept("bad", 8, env={P2P: "1"})
+    assert diagnoses(envsnap, good, bad)[f"env.{P2P}"]["history"]["words"] == "1 good run had it too"
+
+
 def test_an_older_incident_clears_nothing(envsnap: Any, kept: Any) -> None:
     kept("bad", 0, env={ALGO: "Tree"})
     kept("good", 1)
