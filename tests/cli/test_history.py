@@ -158,6 +158,10 @@ def test_only_the_same_interpreter_is_heard_and_chosen(envsnap: Any, launch: Any
     assert "had it too" not in result.stdout
     result = envsnap("diff", **there)
     assert f"comparing the last good snapshot of {other} with this machine now" in result.stderr
+    (third := tmp_path / "third").mkdir()
+    venv.create(third, symlinks=True, with_pip=False)
+    named = envsnap("diff", "--python", str(third / "bin/python"), code=2)
+    assert f"no snapshot of {third}" in named.stderr
     launch("good", **here, NCCL_P2P_DISABLE="1")
     assert "1 good run had it too" in envsnap("diff", good, bad, "--all", **here).stdout
 
@@ -218,6 +222,20 @@ def test_verdicts_of_one_second_are_told_apart(envsnap: Any, kept: Any) -> None:
         assert ("newest failure" in chosen) == (pair[1] == "bad")
         for path in envsnap.store.glob("*/*.toml"):
             path.unlink()
+
+
+def test_log_says_which_failure_was_the_first(envsnap: Any, kept: Any) -> None:
+    kept("bad", 0, meta={"fingerprint": "b2:0"})
+    kept("good", 1, meta={"id": "feed00000000", "fingerprint": "b2:1"})
+    kept("", 2, meta={"fingerprint": "b2:2"})
+    kept("bad", 3, meta={"fingerprint": "b2:3"}, env={P2P: "1"})
+    kept("bad", 4, meta={"fingerprint": "b2:3"}, env={P2P: "1"})
+    kept("bad", 5, meta={"fingerprint": "b2:4"}, env={ALGO: "Ring"})
+    lines = [line for line in envsnap("log").stdout.splitlines() if line[0] in "✓✗·"]
+    first = [number for number, line in enumerate(lines) if "first failure after feed000" in line]
+    assert first == [1]
+    assert "(2 identical since" in lines[1]
+    assert envsnap("log").stdout.count("first failure") == 1
 
 
 # -- the next experiment ----------------------------------------------------------------------------------------------
