@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from envsnap.errors import UnreadableSnapshotError
 from envsnap.heads import Head, read_head
@@ -42,17 +43,25 @@ class Marked(NamedTuple):
         return str(self.head.meta.get("target", ""))
 
 
-def marked(resolve: Resolver, status: str, target: str | None = None, most: int = MOST_LOOKED_AT) -> list[Marked]:
+_KNOWN: WeakKeyDictionary[Resolver, dict[str, list[Marked]]] = WeakKeyDictionary()
+"""What was read for a resolver: one command asks several times."""
+
+
+def marked(resolve: Resolver, status: str, target: str | None = None) -> list[Marked]:
     """The newest snapshots of the resolver's host with a verdict, newest first; of one interpreter if it is given."""
-    found = []
-    for path in islice(resolve.with_status(status), most):
+    known = _KNOWN.setdefault(resolve, {})
+    if status not in known:
+        known[status] = sorted(_read_marked(resolve, status), key=lambda one: one.order, reverse=True)
+    return [one for one in known[status] if target is None or one.target == target]
+
+
+def _read_marked(resolve: Resolver, status: str) -> Iterator[Marked]:
+    for path in islice(resolve.with_status(status), MOST_LOOKED_AT):
         try:
             head = read_head(path)
         except UnreadableSnapshotError:
             continue
-        if target is None or head.meta.get("target", "") == target:
-            found.append(Marked(head, status, _order(path, head)))
-    return sorted(found, key=lambda one: one.order, reverse=True)
+        yield Marked(head, status, _order(path, head))
 
 
 def _order(path: str, head: Head) -> tuple[str, int]:
@@ -172,13 +181,14 @@ def past_runs(resolve: Resolver, changes: ChangeSet, most: int = MOST_RUNS) -> l
     from envsnap.store import host_slug
 
     after = changes.after
-    elsewhere = Resolver(resolve.store, host_slug(str(after.meta.get("host", ""))), resolve.clock)
+    host = host_slug(str(after.meta.get("host", "")))
+    of_host = resolve if resolve.host == host else Resolver(resolve.store, host, resolve.clock)
     target = str(after.meta.get("target", ""))
     compared = {changes.before.id, after.id}
     sections = {change.section for change in changes.changes} | {"launch"}
     runs: list[tuple[Snapshot, str]] = []
     for status in ("good", "bad"):
-        heads = (one for one in marked(elsewhere, status, target) if one.head.id not in compared)
+        heads = (one for one in marked(of_host, status, target) if one.head.id not in compared)
         found = (run for run in _loaded(heads, sections, load_sections) if is_same_program(run, after))
         runs += [(run, status) for run in islice(found, most)]
     return runs

@@ -92,6 +92,19 @@ def test_history_says_in_counts_what_it_knows(envsnap: Any, kept: Any) -> None:
     assert re.search(rf"{ALGO} unset → Ring   \(1 good run had it too\)", envsnap("diff", "--all").stdout)
 
 
+def test_pages_and_reports_say_it_too(envsnap: Any, kept: Any) -> None:
+    kept("good", 0)
+    kept("bad", 1, env={P2P: "1"})
+    kept("good", 2)
+    kept("bad", 3, env={P2P: "1"})
+    words = "in 2 of 2 failures, in 0 of 2 good runs"
+    assert words in envsnap("diff", "--format", "html").stdout
+    for form in ("md", "html"):
+        report = envsnap("report", "--for", "sglang", "-o", "-", "--no-upstream", "--format", form).stdout
+        assert words in report
+        assert "node-07" not in report
+
+
 def test_a_failure_without_a_difference_clears_it(envsnap: Any, kept: Any) -> None:
     kept("good", 0)
     kept("bad", 1, env={P2P: "1"}, meta={"id": "feed00000000"})
