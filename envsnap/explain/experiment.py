@@ -58,7 +58,7 @@ class Plan:
     `undo`: what the experiment undoes, empty where there is nothing to try. `remaining`: all that is still suspected,
     most probable first, `undo` among it. `elsewhere`: the probability of "none of these". `settled`: the one that the
     runs convicted. `ruled_out`: suspects that runs acquitted. `beside`: suspects that no undoing can test: nothing
-    is known that takes them back, or nothing of them differs.
+    is known that takes them back, or nothing of them differs; with their probabilities.
     """
 
     undo: tuple[Option, ...] = ()
@@ -66,7 +66,7 @@ class Plan:
     elsewhere: float = 1.0
     settled: Option | None = None
     ruled_out: tuple[Suspect, ...] = ()
-    beside: tuple[Suspect, ...] = ()
+    beside: tuple[tuple[Suspect, float], ...] = ()
 
     @property
     def chance(self) -> float:
@@ -77,9 +77,19 @@ class Plan:
         """What is left to tell apart after a good run, with its probabilities then."""
         return _normalised(self.undo, 0.0)
 
+    def else_if_bad(self) -> float:
+        """How probable it is after a bad run that it is nothing of what can be undone."""
+        left = 1 - self.chance
+        return self.unreachable / left if left > 0 else 0.0
+
+    @property
+    def unreachable(self) -> float:
+        """How probable it is that no undoing finds the cause."""
+        return self.elsewhere + sum(share for _, share in self.beside)
+
     def if_bad(self) -> list[tuple[Option, float]]:
         """What is left after a bad run, with its probabilities then."""
-        return _normalised([option for option in self.remaining if option not in self.undo], self.elsewhere)
+        return _normalised([option for option in self.remaining if option not in self.undo], self.unreachable)
 
 
 def _normalised(options: Sequence[Option], elsewhere: float) -> list[tuple[Option, float]]:
@@ -103,9 +113,9 @@ def plan(changes: ChangeSet, explanation: Explanation, compat: Compat | None = N
             elif suspect.score >= ELSEWHERE:
                 beside.append(suspect)
     weights = [exp(suspect.score) for suspect, _, _ in open_]
-    elsewhere = exp(ELSEWHERE) + sum(exp(suspect.score) for suspect in beside)
-    elsewhere = max(elsewhere, LEAST_ELSEWHERE * sum(weights))
-    total = sum(weights) + elsewhere
+    weights_beside = [exp(suspect.score) for suspect in beside]
+    elsewhere = max(exp(ELSEWHERE), LEAST_ELSEWHERE * sum((*weights, *weights_beside)))
+    total = sum((*weights, *weights_beside)) + elsewhere
     remaining = tuple(
         Option(suspect, change, undo, weight / total)
         for (suspect, change, undo), weight in zip(open_, weights, strict=True)
@@ -117,7 +127,7 @@ def plan(changes: ChangeSet, explanation: Explanation, compat: Compat | None = N
         elsewhere=elsewhere / total,
         settled=settled,
         ruled_out=tuple(ruled_out),
-        beside=tuple(beside),
+        beside=tuple((suspect, weight / total) for suspect, weight in zip(beside, weights_beside, strict=True)),
     )
 
 

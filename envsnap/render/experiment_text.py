@@ -41,7 +41,10 @@ def plan_lines(changes: ChangeSet, plan: Plan) -> list[Line]:
         lines += [*table(rows), *_more(plan.ruled_out)]
     if plan.beside:
         lines += [[], [("suspected as well, and not to be tested by undoing it", "heading")]]
-        rows = [[(safe(suspect.headline), ""), (safe(suspect.fix), "quiet")] for suspect in plan.beside[:MOST]]
+        rows = [
+            [(f"{_percent(share):>5}", ""), (safe(suspect.headline), ""), (safe(suspect.fix), "quiet")]
+            for suspect, share in plan.beside[:MOST]
+        ]
         lines += [*table(rows), *_more(plan.beside)]
     return lines
 
@@ -56,17 +59,19 @@ def _experiment(changes: ChangeSet, plan: Plan) -> list[Line]:
         for place, row in enumerate((option.undo.command or option.undo.words).splitlines()):
             style = "good" if option.undo.command else ""
             lines.append([("          ", ""), (safe(row), style), (safety if place == 0 else "", "quiet")])
-    lines += _paragraph("then", f"start it again: {_start(changes)}")
+    lines += _paragraph("then", f"start it again: {_start(changes, plan)}")
     lines += _paragraph("", "or `envsnap take`, start it yourself, then `envsnap mark good` or `envsnap mark bad`")
     lines += _paragraph("if good", _meaning_of_good(plan))
     lines += _paragraph("if bad", _meaning_of_bad(plan))
     return [*lines, *_paragraph("after", "`envsnap next` hears the verdict of that run")]
 
 
-def _start(changes: ChangeSet) -> str:
-    """The command that failed, under `envsnap run`; a place for it where it is not known or holds a secret."""
+def _start(changes: ChangeSet, plan: Plan) -> str:
+    """The command that failed, under `envsnap run`; a place for it where it is not known, to change, or a secret."""
     from envsnap.explain.shell import REDACTED, quote
 
+    if any(option.change.section == "launch" for option in plan.undo):
+        return "`envsnap run -- CMD`, the command changed so"
     argv = changes.after.facts.get("launch", {}).get("argv")
     text = " ".join(quote(word) for word in argv) if isinstance(argv, list) else ""
     return f"`envsnap run -- {text if text and REDACTED not in text and len(text) <= LONGEST_COMMAND else 'CMD'}`"
@@ -76,7 +81,7 @@ def _meaning_of_good(plan: Plan) -> str:
     share = f"({_percent(plan.chance)}) "
     if len(plan.undo) == 1:
         return f"{share}it was this, and it is undone already"
-    return f"{share}it was one of these {len(plan.undo)}: {_names(plan.if_good())}"
+    return f"{share}it was one of these {len(plan.undo)}: {', '.join(_named(plan.if_good()))}"
 
 
 def _meaning_of_bad(plan: Plan) -> str:
@@ -84,14 +89,14 @@ def _meaning_of_bad(plan: Plan) -> str:
     one = len(plan.undo) == 1
     cleared = "it was not this alone (leave it undone)" if one else "it was none of these alone (leave them undone)"
     left = plan.if_bad()
-    if not left:
+    if not left and not plan.beside:
         return f"{share}{cleared}: nothing recorded is left, so look outside: the network, requests, hardware"
-    return f"{share}{cleared}; left: {_names(left)}"
+    return f"{share}{cleared}; left: {', '.join((*_named(left), f'something else ({_percent(plan.else_if_bad())})'))}"
 
 
-def _names(shares: Sequence[tuple[Option, float]]) -> str:
+def _named(shares: Sequence[tuple[Option, float]]) -> list[str]:
     named = [f"{option.suspect.headline} ({_percent(share)})" for option, share in shares[:MOST]]
-    return ", ".join(named) + (f" and {len(shares) - MOST} more" if len(shares) > MOST else "")
+    return [*named, f"{len(shares) - MOST} more"] if len(shares) > MOST else named
 
 
 def _settled(option: Option) -> list[Line]:
@@ -143,7 +148,7 @@ def _percent(share: float) -> str:
     return "<1 %" if 0 < share < 0.005 else f"{share * 100:.0f} %"  # noqa: PLR2004 - what rounds to nothing
 
 
-def _more(items: Sequence[Suspect]) -> list[Line]:
+def _more(items: Sequence[Any]) -> list[Line]:
     return [[(f"  … {len(items) - MOST} more", "quiet")]] if len(items) > MOST else []
 
 
@@ -168,7 +173,7 @@ def plan_document(changes: ChangeSet, plan: Plan) -> dict[str, Any]:
         "elsewhere": round(plan.elsewhere, 3),
         "settled": _option(plan.settled) if plan.settled is not None else None,
         "ruled_out": [_suspect(suspect) for suspect in plan.ruled_out],
-        "beside": [_suspect(suspect) for suspect in plan.beside],
+        "beside": [{**_suspect(suspect), "probability": round(share, 3)} for suspect, share in plan.beside],
     }
 
 
