@@ -42,7 +42,7 @@ def plan_lines(changes: ChangeSet, plan: Plan) -> list[Line]:
     if plan.beside:
         lines += [[], [("suspected as well, and not to be tested by undoing it", "heading")]]
         rows = [
-            [(f"{_percent(share):>5}", ""), (safe(suspect.headline), ""), (safe(suspect.fix), "quiet")]
+            [(f"{_percent(share):>4}", ""), (safe(suspect.headline), ""), (safe(suspect.fix), "quiet")]
             for suspect, share in plan.beside[:MOST]
         ]
         lines += [*table(rows), *_more(plan.beside)]
@@ -136,16 +136,16 @@ def _shares(plan: Plan) -> list[Line]:
     rows: list[list[Piece]] = []
     for option in plan.remaining[:MOST]:
         words = option.suspect.history.words if option.suspect.history is not None else ""
-        rows.append([(f"{_percent(option.probability):>5}", ""), (safe(option.suspect.headline), ""), (words, "quiet")])
+        rows.append([(f"{_percent(option.probability):>4}", ""), (safe(option.suspect.headline), ""), (words, "quiet")])
     rest = sum(option.probability for option in plan.remaining[MOST:])
     if len(plan.remaining) > MOST:
-        rows.append([(f"{_percent(rest):>5}", ""), (f"{len(plan.remaining) - MOST} more together", "quiet")])
-    rows.append([(f"{_percent(plan.elsewhere):>5}", ""), ("something else", "quiet")])
+        rows.append([(f"{_percent(rest):>4}", ""), (f"{len(plan.remaining) - MOST} more together", "quiet")])
+    rows.append([(f"{_percent(plan.elsewhere):>4}", ""), ("something else", "quiet")])
     return table(rows)
 
 
 def _percent(share: float) -> str:
-    return "<1 %" if 0 < share < 0.005 else f"{share * 100:.0f} %"  # noqa: PLR2004 - what rounds to nothing
+    return "<1%" if 0 < share < 0.005 else f"{share * 100:.0f}%"  # noqa: PLR2004 - what rounds to nothing
 
 
 def _more(items: Sequence[Any]) -> list[Line]:
