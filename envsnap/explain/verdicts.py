@@ -77,28 +77,28 @@ class Runs:
         """Whether there is anything to learn from."""
         return bool(self.good or self.bad)
 
-    def of_incident(self) -> Iterable[PastRun]:
-        """The failures since it last worked that printed nothing else, as far as is known."""
-        if self.since is None:
-            return
-        for run in self.bad:
-            if run.taken_at is not None and run.taken_at > self.since and self._fails_alike(run.symptom):
-                yield run
+    @cached_property
+    def alike(self) -> tuple[PastRun, ...]:
+        """The failures that printed the same error, or of which that is not known."""
+        return tuple(run for run in self.bad if self._fails_alike(run.symptom))
+
+    @cached_property
+    def of_incident(self) -> tuple[PastRun, ...]:
+        """Those of them that were taken since it last worked."""
+        since = self.since
+        if since is None:
+            return ()
+        return tuple(run for run in self.alike if run.taken_at is not None and run.taken_at > since)
 
     def _fails_alike(self, symptom: tuple[str, ...]) -> bool:
         if not symptom or not self.symptom:
             return True
         if symptom not in self._is_alike:
-            self._is_alike[symptom] = alike(symptom, self.symptom)
+            self._is_alike[symptom] = fail_alike(symptom, self.symptom)
         return self._is_alike[symptom]
 
-    @cached_property
-    def first_failure(self) -> datetime.datetime | None:
-        """When the oldest failure was taken; None where no time is known."""
-        return min((run.taken_at for run in self.bad if run.taken_at is not None), default=None)
 
-
-def alike(one: Sequence[str], other: Sequence[str]) -> bool:
+def fail_alike(one: Sequence[str], other: Sequence[str]) -> bool:
     """Whether two symptoms tell of the same failure: the same line but for its numbers, or the same known error."""
     from envsnap.explain.signatures import read_text
 
@@ -177,21 +177,18 @@ def verdict(change: Change, runs: Runs) -> tuple[float, History]:
     span = _range(change, good)
     if span is not None:
         return _within(change, span, len(good))
-    bad = [run for run in runs.bad if _knows(run.view, path)]
     had_good = [run for run in good if run.view.at(path) == value]
-    had_bad = [run for run in bad if run.view.at(path) == value]
-    counts = (len(had_good), len(good), len(had_bad), len(bad))
+    counts = _counts(change, good, runs.alike)
     if had_good:
         return ACQUITTED, History("acquitted", f"{_runs(len(had_good), 'good run')} had it too", *counts)
     if _drifts(change):
         return 0.0, NOTHING  # it never repeats itself, and too few good runs tell its range
-    without = [run for run in runs.of_incident() if run in bad and run.view.at(path) == change.before]
+    without = [run for run in runs.of_incident if _knows(run.view, path) and run.view.at(path) == change.before]
     if without:
         return CLEARED, History("cleared", f"{_named(without)} without it as well", *counts)
-    if had_bad and good and len(had_bad) == len(bad):
-        weight, words, name = _charge(change, runs, good, had_bad)
-        if name:
-            return weight, History(name, words, *counts)
+    charge = _charge(change, good, runs.alike) or _charge(change, good, runs.of_incident, " since it last worked")
+    if charge is not None:
+        return charge
     values = {repr(run.view.at(path)) for run in good}
     if len(good) >= 2 and len(values) > 1:
         words = f"it differed between good runs as well: {len(values)} values in {_runs(len(good), 'good run')}"
@@ -199,24 +196,35 @@ def verdict(change: Change, runs: Runs) -> tuple[float, History]:
     return 0.0, NOTHING
 
 
-Charge = tuple[float, str, str]
-"""Log-odds, the words that state the counts, and `charged`, `convicted` or nothing."""
+def _counts(change: Change, good: Sequence[PastRun], failures: Sequence[PastRun]) -> tuple[int, int, int, int]:
+    """Good runs that had a fact's later value, of so many; and the same of the failures that tell of it."""
+    known = [run for run in failures if _knows(run.view, change.path)]
+    with_it = [sum(run.view.at(change.path) == change.after for run in some) for some in (good, known)]
+    return with_it[0], len(good), with_it[1], len(known)
 
 
-def _charge(change: Change, runs: Runs, good: Sequence[PastRun], had_bad: Sequence[PastRun]) -> Charge:
-    """How much it weighs that all failures and no good run had it: 0 for one failure, however often repeated."""
-    words = f"in {len(had_bad)} of {_runs(len(had_bad), 'failure')}, in 0 of {_runs(len(good), 'good run')}"
-    different = len({run.environment or str(id(run)) for run in had_bad})
+def _charge(
+    change: Change, good: Sequence[PastRun], failures: Sequence[PastRun], which: str = ""
+) -> tuple[float, History] | None:
+    """How much it weighs that all of some failures and no good run had it; None where not all had it.
+
+    One failure weighs nothing, however often it was repeated, unless a good run after it was without the difference.
+    """
+    path = change.path
+    failures = [run for run in failures if _knows(run.view, path)]
+    if not good or not failures or any(run.view.at(path) != change.after for run in failures):
+        return None
+    counts = _counts(change, good, failures)
+    words = f"in {len(failures)} of {_runs(len(failures), 'failure')}{which}, in 0 of {_runs(len(good), 'good run')}"
+    different = len({run.environment or str(id(run)) for run in failures})
     weight = CHARGED + min(log(different), CHARGED_MORE) if different >= 2 else 0.0
-    first = runs.first_failure
-    since = [
-        run for run in good if first is not None and run.taken_at is not None and run.taken_at > first
-    ]  # a good run after a failure: something was taken back
-    undone = [run for run in since if run.view.at(change.path) == change.before]
+    first = min((run.taken_at for run in failures if run.taken_at is not None), default=None)
+    later = [run for run in good if first is not None and run.taken_at is not None and run.taken_at > first]
+    undone = [run for run in later if run.view.at(path) == change.before]
     if undone:
-        without = undone[0].id or "a later run"
-        return max(weight, CHARGED) + CONVICTED, f"{words}; without it {without} was good", "convicted"
-    return weight, words, "charged" if len(had_bad) >= 2 else ""
+        words += f"; without it {undone[0].id or 'a later run'} was good"
+        return max(weight, CHARGED) + CONVICTED, History("convicted", words, *counts)
+    return (weight, History("charged", words, *counts)) if len(failures) >= 2 else None
 
 
 def _runs(count: int, word: str) -> str:

@@ -155,6 +155,8 @@ def test_another_failure_clears_nothing(envsnap: Any, kept: Any) -> None:
     assert diagnoses(envsnap)[f"env.{P2P}"]["history"] is None
     kept("bad", 3, env={P2P: "1"}, outcome={"symptom": [full]})
     assert "without it as well" in diagnoses(envsnap)[f"env.{P2P}"]["history"]["words"]
+    kept("bad", 4, env={P2P: "1"}, outcome={"symptom": [nccl]})
+    assert diagnoses(envsnap)[f"env.{P2P}"]["history"]["words"] == "in 2 of 2 failures, in 0 of 1 good run"
 
 
 def test_only_the_same_interpreter_is_heard_and_chosen(envsnap: Any, launch: Any, tmp_path: Path) -> None:
@@ -276,6 +278,18 @@ def test_next_leads_from_three_suspects_to_the_cause(envsnap: Any, kept: Any) ->
     assert plan["settled"]["path"] == f"env.{ALGO}"
     assert re.search(rf"^settled +{ALGO} unset → Ring$", text, re.MULTILINE)
     assert re.search(rf"^undo +unset {ALGO}$", text, re.MULTILINE)
+
+
+def test_next_settles_beside_an_older_incident(envsnap: Any, kept: Any) -> None:
+    """What failed a month ago, and why, does not keep this failure from being settled."""
+    kept("bad", 0, env={"NCCL_BUFFSIZE": "1"})
+    kept("good", 1)
+    kept("bad", 2, env={P2P: "1", ALGO: "Ring"})
+    kept("good", 3, env={P2P: "1"}, meta={"id": "feed00000000"})
+    text = envsnap("next").stdout
+    assert re.search(rf"^settled +{ALGO} unset → Ring$", text, re.MULTILINE)
+    words = "in 1 of 1 failure since it last worked, in 0 of 2 good runs; without it feed000 was good"
+    assert re.search(rf"^runs +{words}$", text, re.MULTILINE)
 
 
 def test_next_starts_the_same_command_again(envsnap: Any, launch: Any) -> None:
