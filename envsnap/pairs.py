@@ -8,6 +8,7 @@ parsed whole.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 from envsnap.document import check, check_types, decode, parse, read_data
@@ -47,6 +48,40 @@ def load_pair(before_path: str, after_path: str) -> tuple[Snapshot, Snapshot]:
     for snapshot, path in zip(pair, paths, strict=True):
         check_types(snapshot, table, path)
     return pair
+
+
+def load_sections(path: str, sections: Collection[str]) -> Snapshot:
+    """A snapshot with its frame and some of its sections, the rest not even parsed where the file is canonical.
+
+    Raises UnreadableSnapshotError.
+    """
+    from envsnap.collect.registry import fact_table
+
+    text = decode(read_data(path), path)
+    snapshot = _parse_sections(text, path, (*_FRAME, *sections)) if _is_canonical(text) else parse(text, path)
+    check_types(snapshot, fact_table(), path)
+    return snapshot
+
+
+def _parse_sections(text: str, path: str, names: Collection[str]) -> Snapshot:
+    import tomllib
+
+    first, *blocks = _BLOCK.split(text.rstrip("\n"))
+    wanted = [first, *(block for block in blocks if _section_of(block) in names)]
+    try:
+        document = tomllib.loads("\n\n".join(wanted) + "\n")
+    except tomllib.TOMLDecodeError:
+        return parse(text, path)  # the whole text tells better where it is wrong
+    meta = {key: value for key, value in document.get("meta", {}).items() if key != "digests"}
+    check({**document, "meta": meta}, path)  # the digests name sections that were left out
+    return Snapshot(document, path)
+
+
+_FRAME = ("meta", "outcome", "collectors", "missing")
+
+
+def _section_of(block: str) -> str:
+    return re.split(r"[.\]]", block[1:64], maxsplit=1)[0]
 
 
 def split_shared(before: str, after: str) -> tuple[str, str, str] | None:

@@ -84,15 +84,19 @@ def chosen_heads(store: Store, host: str, tag: str | None) -> Any:
 
 def log_lines(folded: list[Run], *, with_changes: bool) -> list[Line]:
     """One line a run of identical environments, and between two runs what changed."""
+    from envsnap.history import first_failures
+
     lines: list[Line] = []
+    first = first_failures(folded)
     for place, run in enumerate(folded):
-        lines.append(_run_line(run))
+        lines.append(_run_line(run, after=first.get(place)))
         if with_changes and place + 1 < len(folded):
             lines += _between(folded[place + 1].newest, run.oldest)
     return lines
 
 
-def _run_line(run: Run) -> Line:
+def _run_line(run: Run, after: Head | None = None) -> Line:
+    """`after`: the good snapshot that this is the first failure after."""
     from envsnap.render.lines import safe
     from envsnap.render.values import ago, when
 
@@ -104,6 +108,8 @@ def _run_line(run: Run) -> Line:
     if tags:
         line.append((f"  {safe(tags)}", "strong"))
     line.append((f"  {_verdict(head)}" if head.outcome else "", style))
+    if after is not None:
+        line.append((f"  first failure after {after.short}", "strong"))
     if head.meta.get("note"):
         line.append((f"  {safe(str(head.meta['note']))}", ""))
     if len(run.heads) > 1:

@@ -31,8 +31,6 @@ PARSING_TIME = 20.0
 """Seconds after which options count as unreadable: an interpreter on a network mount takes its time."""
 GRACE = 3.0
 """Seconds beyond `--timeout` for the key and the file of the store."""
-MOST_LOOKED_AT = 50
-"""Good snapshots that are looked at for one of the same program."""
 SCREEN = 40
 """Lines of an explanation at most."""
 
@@ -310,11 +308,14 @@ def explain_failure(plan: Plan, report: Report) -> None:
     changes = compare(good, after)
     lines.append([(f"compared with the last good run {good.id[:7]}", "quiet")])
     lines.append([])
-    answer = explanation_lines(explain_changes(resolve, changes, error))
+    explanation = explain_changes(resolve, changes, error)
+    answer = explanation_lines(explanation)
     if len(answer) > SCREEN:
         answer = [*answer[: SCREEN - 1], [("…", "quiet")]]
     lines += answer
     lines.append([("more   ", "quiet"), (f"envsnap diff {good.id[:7]} {after.id[:7]}", "quiet")])
+    if explanation.is_undecided:
+        lines.append([("       ", ""), ("envsnap next: what to undo first, to tell the causes apart", "quiet")])
     print_lines(state, lines, err=True)
 
 
@@ -330,26 +331,15 @@ def _how(report: Report) -> str:
 
 def _last_good(resolve: Resolver, after: Snapshot) -> Snapshot | None:
     """The newest good snapshot of the same interpreter that started the same program."""
-    from itertools import islice
-
+    from envsnap.cli.past import marked, program_of
     from envsnap.errors import UnreadableSnapshotError
-    from envsnap.heads import read_head
+    from envsnap.pairs import load_sections
     from envsnap.refs import load_file
 
-    for path in islice(resolve.with_status("good"), MOST_LOOKED_AT):
+    for one in marked(resolve, "good", str(after.meta.get("target", ""))):
         try:
-            head = read_head(path)
-            if head.id != after.id and head.meta.get("target") == after.meta.get("target"):
-                found = load_file(path)
-                if _program(found) == _program(after):
-                    return found
+            if one.head.id != after.id and program_of(load_sections(one.path, ("launch",))) == program_of(after):
+                return load_file(one.path)
         except UnreadableSnapshotError:
             continue
     return None
-
-
-def _program(snapshot: Snapshot) -> str:
-    """What a launch starts: the framework that envsnap knows, else the name of the command."""
-    launch = snapshot.facts.get("launch", {})
-    argv = launch.get("argv") or [""]
-    return str(launch.get("framework") or os.path.basename(str(argv[0])))

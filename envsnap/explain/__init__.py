@@ -95,7 +95,8 @@ def explain(
     judged, asked, broken = judge(ctx, is_strict=is_strict)
     acts = group(ctx.changes, ctx.after, ctx.before, tables) if ctx.before is not None else []
     sides = [side for side in (ctx.after, ctx.before) if side is not None]
-    ranking = Ranking(ctx, changes, accuse(error, sides, ctx.changes, tables), runs_of(history))
+    runs = runs_of(history, changes, (ctx.before, ctx.after) if ctx.before is not None else ())
+    ranking = Ranking(ctx, changes, accuse(error, sides, ctx.changes, tables), runs)
     suspects = ranking.suspects(judged, acts)
     if changes is None:
         # Alone, a mere hint is no finding: a check that cries wolf is switched off.

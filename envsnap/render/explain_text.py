@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from envsnap.model import Evidence, Suspect
+from envsnap.model import Evidence, History, Suspect
 from envsnap.paths import join_path
 from envsnap.render.lines import Line, Piece, safe, table
 from envsnap.render.values import absent_word, value_text
@@ -82,6 +82,8 @@ def suspect_lines(suspect: Suspect, title: str = "", *, why: bool = False, alone
     if hidden > 0:
         lines.append([(f"    … and {hidden} more facts", "quiet")])
     lines += _paragraph("why", suspect.why)
+    if suspect.history is not None:
+        lines += _paragraph("runs", suspect.history.words)
     if suspect.consequences:
         names = ", ".join(join_path(path) for path in suspect.consequences[:4])
         more = f" and {len(suspect.consequences) - 4} more" if len(suspect.consequences) > 4 else ""  # noqa: PLR2004
@@ -122,7 +124,9 @@ def _paragraph(name: str, text: str) -> Iterator[Line]:
 def _short(suspect: Suspect, *, why: bool) -> list[Line]:
     code = f"[{suspect.code}]" if suspect.code else ""
     fix = f"   {suspect.fix.splitlines()[0]}" if suspect.fix else ""
-    if len(suspect.headline) + len(fix) > WIDTH:
+    if suspect.history is not None:
+        fix = f"   ({suspect.history.words})"  # that it was there when it worked tells more than how to undo it
+    elif len(suspect.headline) + len(fix) > WIDTH:
         fix = ""  # `envsnap diff --all` shows it in full
     severity = f"{suspect.severity}{code}"
     line: Line = [("  ", ""), (severity, _STYLES.get(suspect.severity, "")), (f"  {safe(suspect.headline)}", "")]
@@ -155,9 +159,23 @@ def diagnoses(suspects: Sequence[Suspect]) -> list[dict[str, Any]]:
             "score": round(suspect.score, 3),
             "because": [{"name": name, "log_odds": round(value, 3)} for name, value in suspect.because],
             "consequences": [join_path(path) for path in suspect.consequences],
+            "history": _history_object(suspect.history),
         }
         for suspect in suspects
     ]
+
+
+def _history_object(history: History | None) -> dict[str, Any] | None:
+    if history is None:
+        return None
+    return {
+        "verdict": history.verdict,
+        "words": history.words,
+        "good_with": history.good_with,
+        "good": history.good,
+        "bad_with": history.bad_with,
+        "bad": history.bad,
+    }
 
 
 def explained_by(suspects: Sequence[Suspect]) -> dict[tuple[str, ...], str]:

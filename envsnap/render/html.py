@@ -159,6 +159,8 @@ def _suspect(suspect: Suspect, tag: str) -> str:
         parts.append(_grid("", ("Fact", "Value", "Note"), rows))
     if suspect.why:
         parts += [f"<p>{prose(line)}</p>" for line in suspect.why.splitlines() if line.strip()]
+    if suspect.history is not None:
+        parts.append(f"<p>Earlier runs: {prose(suspect.history.words)}</p>")
     if suspect.fix:
         parts.append(f'<p class="tag">fix {escape(suspect.safety)}</p>\n<pre>{escape(suspect.fix)}</pre>')
     return "\n".join([*parts, "</article>"])
