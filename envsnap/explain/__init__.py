@@ -87,6 +87,7 @@ def explain(
     from envsnap.explain.context import context_of
     from envsnap.explain.ranking import Ranking
     from envsnap.explain.signatures import read_text
+    from envsnap.explain.timing import with_timings
     from envsnap.explain.verdicts import runs_of
 
     tables = compat if compat is not None else default()
@@ -97,6 +98,8 @@ def explain(
     sides = [side for side in (ctx.after, ctx.before) if side is not None]
     ranking = Ranking(ctx, changes, accuse(error, sides, ctx.changes, tables), runs_of(history))
     suspects = ranking.suspects(judged, acts)
+    if changes is not None:
+        suspects = with_timings(suspects, changes)
     if changes is None:
         # Alone, a mere hint is no finding: a check that cries wolf is switched off.
         suspects = tuple(suspect for suspect in suspects if suspect.score >= 0)
