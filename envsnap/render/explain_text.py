@@ -127,9 +127,13 @@ def _short(suspect: Suspect, *, why: bool) -> list[Line]:
     fix = f"   {suspect.fix.splitlines()[0]}" if suspect.fix else ""
     if len(suspect.headline) + len(fix) > WIDTH:
         fix = ""  # `envsnap diff --all` shows it in full
+    is_dated = suspect.timing is not None and suspect.timing.is_narrowed
+    when = f"   {timing_text(suspect.timing)}" if suspect.timing is not None and is_dated else ""
+    if len(suspect.headline) + len(fix) + len(when) > WIDTH:
+        when = ""
     severity = f"{suspect.severity}{code}"
     line: Line = [("  ", ""), (severity, _STYLES.get(suspect.severity, "")), (f"  {safe(suspect.headline)}", "")]
-    lines: list[Line] = [[*line, (safe(fix), "quiet")]]
+    lines: list[Line] = [[*line, (safe(fix), "quiet"), (when, "quiet")]]
     return lines + _arithmetic(suspect) if why else lines
 
 
