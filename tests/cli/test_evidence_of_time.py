@@ -54,13 +54,15 @@ def span(seconds: int) -> datetime.timedelta:
     return datetime.timedelta(seconds=seconds)
 
 
+NVIDIA_UPGRADE = (
+    "libnvidia-compute-580:amd64 (580.82.07-0ubuntu0.24.04.1, 580.95.05-0ubuntu0.24.04.2), "
+    "nvidia-driver-580:amd64 (580.82.07-0ubuntu0.24.04.1, 580.95.05-0ubuntu0.24.04.2), "
+    "nano:amd64 (7.2-2build1, 7.2-2ubuntu0.1)"
+)
 UPGRADE = (
     "Commandline: /usr/bin/unattended-upgrade",
-    "Install: linux-image-6.8.0-79-generic:amd64 (6.8.0-79.79, automatic), linux-headers-6.8.0-79:amd64 (6.8.0-79.79, "
-    "automatic)",
-    "Upgrade: libnvidia-compute-580:amd64 (580.82.07-0ubuntu0.24.04.1, 580.95.05-0ubuntu0.24.04.2), "
-    "nvidia-driver-580:amd64 (580.82.07-0ubuntu0.24.04.1, 580.95.05-0ubuntu0.24.04.2), "
-    "nano:amd64 (7.2-2build1, 7.2-2ubuntu0.1)",
+    "Install: linux-image-6.8.0-79-generic:amd64 (6.8.0-79.79, automatic), bc:amd64 (1.07.1-3ubuntu4, automatic)",
+    f"Upgrade: {NVIDIA_UPGRADE}",
 )
 UPGRADED = (
     "unattended-upgrades: installed linux-image-6.8.0-79-generic 6.8.0-79.79; upgraded libnvidia-compute-580, "

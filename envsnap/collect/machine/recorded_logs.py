@@ -1,4 +1,4 @@
-"""What a recording of a machine keeps of the package managers' logs: packages and times, neither people nor commands."""
+"""What a recording of a machine keeps of the package managers' logs: packages and times, no people, no commands."""
 
 from __future__ import annotations
 
