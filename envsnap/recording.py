@@ -13,10 +13,10 @@ import re
 import stat
 
 from envsnap.aliases import Aliases
-from envsnap.collect.log_tail import tail
 from envsnap.collect.machine import c_library
 from envsnap.collect.machine.package_logs import TAIL
 from envsnap.collect.machine.recorded_logs import without_people
+from envsnap.collect.recent import tail
 from envsnap.errors import EnvsnapError
 from envsnap.host import Host
 from envsnap.redact import Redactor

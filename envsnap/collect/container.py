@@ -127,7 +127,7 @@ def _started(host: Host, signs: Signs) -> dict[str, str]:
         return {}
     if not boot or name.endswith("(pause"):  # the first process of a pod is older than the container
         return {}
-    from envsnap.collect.machine.package_logs import utc
+    from envsnap.collect.recent import utc
 
     return {utc(boot + ticks / os.sysconf("SC_CLK_TCK")): "container: started"}
 

@@ -184,7 +184,7 @@ def disk_version(host: Host, path: str | Missing | None) -> str | Missing | None
 
 def _written(host: Host, path: str) -> dict[str, str]:
     """When the module file was written, as an event: DKMS and NVIDIA's installer build it where it lies."""
-    from envsnap.collect.machine.package_logs import oldest_told, utc
+    from envsnap.collect.recent import oldest_told, utc
 
     status = host.stat(path)
     if status is None or status.st_mtime < oldest_told():

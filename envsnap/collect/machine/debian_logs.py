@@ -6,18 +6,18 @@ well. Both write local time without a zone.
 
 from __future__ import annotations
 
-from envsnap.collect.log_tail import tail
 from envsnap.collect.machine.package_logs import (
-    DEBIAN,
+    DEBIAN_LOGS,
+    HEADS,
     TAIL,
     Transaction,
     day,
     grouped,
-    is_fresh,
     is_watched,
     moment,
     text_of,
 )
+from envsnap.collect.recent import is_fresh, tail
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ _PROGRAMS = (
 
 def debian_transactions(host: Host, oldest: int) -> list[Transaction]:
     """Apt's transactions, and what dpkg did between them."""
-    dpkg_log, history = DEBIAN
+    dpkg_log, history = DEBIAN_LOGS
     first_day = day(oldest)
     done: list[Transaction] = []
     spans: list[tuple[str, str]] = []
@@ -117,6 +117,8 @@ def _read_stanza(stanza: str) -> tuple[tuple[str, str], Transaction | None]:
 def _moves(verb: str, listed: str) -> Iterator[Move]:
     """The watched packages of `name:arch (version), name:arch (before, after), …`."""
     for item in listed.split("), "):
+        if item[:3] not in HEADS:
+            continue
         name, _, versions = item.partition(" (")
         name = name.partition(":")[0]
         if is_watched(name):
@@ -132,23 +134,34 @@ def _moves(verb: str, listed: str) -> Iterator[Move]:
 def _dpkg_moves(data: bytes, first_day: str) -> list[tuple[str, Move]]:
     """What dpkg did to watched packages since a day, as (local time, move).
 
-    From lines such as `2026-02-27 06:52:11 upgrade libc6:amd64 2.36-9 2.36-10`.
+    From lines such as `2026-02-27 06:52:11 upgrade libc6:amd64 2.36-9 2.36-10`, among nine times as many others.
     """
     found: list[tuple[str, Move]] = []
-    too_old = first_day.encode()
+    heads = {head.encode() for head in HEADS}
+    begin = _since(data, first_day.encode())
     for action, verb in _DPKG_ACTIONS:
-        end = len(data)
-        while (at := data.rfind(action, 0, end)) >= 0:
-            end = at
+        at = begin
+        while (at := data.find(action, at)) >= 0:
             stamp = data[max(at - _SECONDS, 0) : at]
-            if stamp < too_old:
-                break
-            words = data[at + len(action) : data.find(b"\n", at)].split()
-            if len(words) != 3:  # noqa: PLR2004 - package, version before, version after
+            at += len(action)
+            if data[at : at + 3] not in heads:
                 continue
-            name, before, after = (text_of(word) for word in words)
+            name, _, versions = text_of(data[at : data.find(b"\n", at)]).partition(" ")
             name = name.partition(":")[0]
-            if is_watched(name):
-                move = (verb, name, "" if before == "<none>" else before, "" if after == "<none>" else after)
-                found.append((text_of(stamp), move))
+            if is_watched(name) and len(stamp) == _SECONDS:
+                before, _, after = versions.replace("<none>", "").partition(" ")
+                found.append((text_of(stamp), (verb, name, before, after)))
     return found
+
+
+def _since(data: bytes, first_day: bytes) -> int:
+    """Where the lines since a day begin: their order is that of their times."""
+    low, high = 0, len(data)
+    while low < high:
+        middle = (low + high) // 2
+        line = data.rfind(b"\n", 0, middle) + 1
+        if data[line : line + len(first_day)] < first_day:
+            low = data.find(b"\n", middle) + 1 or high
+        else:
+            high = line
+    return low

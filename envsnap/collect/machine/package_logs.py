@@ -10,7 +10,7 @@ import contextlib
 import os
 import time
 
-from envsnap.collect.log_tail import tail
+from envsnap.collect.recent import tail, utc
 from envsnap.transactions import transaction_text
 
 TYPE_CHECKING = False
@@ -21,17 +21,12 @@ if TYPE_CHECKING:
 
     Move = tuple[str, str, str, str]
 
-DAYS = 35
-"""How far back it is looked: a month, since logs are rotated monthly, and some days."""
 TAIL = 256 << 10
 """Bytes of one log that are read, from its end."""
 MOST = 20
 """The most transactions that are told, the newest ones."""
 GAP = 120
 """Seconds between two packages of one transaction, in logs that tell no end of it."""
-
-DEBIAN = ("/var/log/dpkg.log", "/var/log/apt/history.log")
-RPM = ("/var/log/dnf.rpm.log", "/var/log/yum.log", "/var/log/zypp/history")
 
 _BEGINNINGS = (
     "nvidia", "libnvidia", "xserver-xorg-video-nvidia", "kmod-nvidia", "akmod-nvidia", "dkms", "kernel", "linux-image",
@@ -44,9 +39,15 @@ _BEGINNINGS = (
 )  # fmt: skip
 """How the names of watched packages begin: driver, kernel, CUDA, network, containers, compilers, C library, Python."""
 _WHOLE = ("systemd", "linux-firmware", "libnl-3-200")
+HEADS = frozenset(name[:3] for name in (*_BEGINNINGS, *_WHOLE))
+"""The first three letters of watched packages: most others are told apart by these."""
 _MODULES_OF_PYTHON = ("python3-",)
 _WITHOUT = ("-doc", "-dev", "-devel", "-dbg", "-headers", "-dbgsym", "-debuginfo", "-debugsource", "-source", "-tools")
 """Endings of what no running program uses."""
+
+
+DEBIAN_LOGS = ("/var/log/dpkg.log", "/var/log/apt/history.log")
+RPM_LOGS = ("/var/log/dnf.rpm.log", "/var/log/yum.log", "/var/log/zypp/history")
 
 
 class Transaction:
@@ -63,42 +64,26 @@ class Transaction:
         self.moves = moves
 
 
-def package_events(host: Host) -> dict[str, str]:
-    """The latest transactions that touch the stack, by UTC time; empty where there were none or no log is readable."""
-    oldest = oldest_told()
+def package_events(host: Host, logs: Sequence[str], oldest: int) -> dict[str, str]:
+    """The latest transactions that touch the stack, by UTC time; `logs`: those that were written to since `oldest`."""
     found: list[Transaction] = []
-    if is_fresh(host, DEBIAN[0], oldest) or is_fresh(host, DEBIAN[1], oldest):
-        from envsnap.collect.machine.debian_logs import debian_transactions
+    with _zone_of(host):
+        if any(log in DEBIAN_LOGS for log in logs):
+            from envsnap.collect.machine.debian_logs import debian_transactions
 
-        with _zone_of(host):
             found += debian_transactions(host, oldest)
-    if any(is_fresh(host, path, oldest) for path in RPM):
-        from envsnap.collect.machine.rpm_logs import rpm_transactions
+        if any(log in RPM_LOGS for log in logs):
+            from envsnap.collect.machine.rpm_logs import rpm_transactions
 
-        with _zone_of(host):
             found += rpm_transactions(host, oldest)
     found.sort(key=lambda transaction: transaction.at)
     return {utc(one.at): transaction_text(one.who, one.moves) for one in found[-MOST:]}
 
 
-def oldest_told() -> int:
-    """The moment before which nothing is told, as seconds since 1970."""
-    return int(time.time()) - DAYS * 86400
-
-
-def utc(at: float) -> str:
-    """A moment as a key of the section `events`."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
-
-
-def is_fresh(host: Host, path: str, oldest: int) -> bool:
-    """Whether a file was written to since a moment."""
-    status = host.stat(path)
-    return status is not None and status.st_mtime >= oldest
-
-
 def is_watched(name: str) -> bool:
     """Whether a package of the system belongs to what a GPU program stands on."""
+    if name[:3] not in HEADS:
+        return False
     if name.startswith(_BEGINNINGS):
         return not name.startswith(_MODULES_OF_PYTHON) and not name.endswith(_WITHOUT)
     return name in _WHOLE

@@ -8,15 +8,15 @@ from __future__ import annotations
 import time
 
 from envsnap.collect.machine.package_logs import (
-    RPM,
+    RPM_LOGS,
     Transaction,
     day,
     grouped,
-    is_fresh,
     is_watched,
     log_end,
     moment,
 )
+from envsnap.collect.recent import is_fresh
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _ZYPPERS = (("zypper", "zypper"), ("transactional-update", "transactional-update
 
 def rpm_transactions(host: Host, oldest: int) -> list[Transaction]:
     """The transactions of whichever of the three keeps a log here."""
-    dnf, yum, zypp = RPM
+    dnf, yum, zypp = RPM_LOGS
     found: list[Transaction] = []
     if is_fresh(host, dnf, oldest):
         found += _dnf_transactions(host, dnf, oldest)

@@ -10,7 +10,7 @@ import os
 import re
 import time
 
-from envsnap.collect.log_tail import tail
+from envsnap.collect.recent import tail
 from envsnap.collect.repository.config import without_credentials
 from envsnap.missing import Missing, missing_from
 
