@@ -100,8 +100,9 @@ EVENT = FactSpec(
     "events.*",
     VOLATILE,
     "string",
-    "What dates a difference, by UTC time, and is never compared: what package managers and NVIDIA's installer did to "
-    "the stack in the last five weeks, moves of HEAD, when the driver's module was written, the start of the container",
+    "What dates a difference, by UTC time, and is never compared: what package managers, conda and NVIDIA's installer "
+    "did to the stack in the last five weeks, moves of HEAD, when the driver's module was written, the start of the "
+    "container",
     weight=0,
 )
 """Declared by every collector that writes events."""

@@ -48,7 +48,7 @@ FEW_CORES = 4
 
 ALSO = {
     "gpu": ("gpus", "topology", "driver"),
-    "packages": ("origins", "pins", "conflicts"),
+    "packages": ("origins", "pins", "conflicts", "events"),
     "source": ("events",),
     "driver": ("events",),
     "container": ("events",),

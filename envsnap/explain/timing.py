@@ -34,6 +34,8 @@ _WITH_BOOT = ("kernel", "cmdline", "bios", "board")
 """Facts of the system that nothing but a boot changes."""
 _OF_DISTRIBUTION = ("packages", "origins", "pins", "torch", "native")
 
+_NAMES_AT_CONDA = {"torch": ("pytorch", "libtorch")}
+
 REBOOT = "reboot"
 CONTAINER_START = "start of the container"
 DIST_INFO = "time of its .dist-info"
@@ -211,13 +213,19 @@ class Timings:
             return self._done(DRIVER, version)
         if origin[:1] == ["wheel"] and len(origin) > 1:
             return self._of_distribution(origin[1])
+        if origin[:1] == ["conda"] and len(origin) > 2:
+            return self._by_conda(origin[1], origin[2])
         if origin[:1] == ["system"] and len(origin) > 1:
             return self._done((origin[1],), version)
         return None
 
     def _of_distribution(self, name: str) -> Timing | None:
         """When a distribution was installed; with the start of the container where it came in an image."""
-        row = self._after("integrity", name.replace("_", "-").lower())
+        name = name.replace("_", "-").lower()
+        by_conda = self._by_conda(name, self._after("packages", name))
+        if by_conda is not None:
+            return by_conda
+        row = self._after("integrity", name)
         at = _moment(row.get("installed_at")) if isinstance(row, dict) else None
         if at is None:
             return None
@@ -225,6 +233,14 @@ class Timings:
             was = self._container_start
             return self._with_container() if was is not None and at <= was else None
         return Timing(at, at, note=DIST_INFO)
+
+    def _by_conda(self, name: str, version: Any) -> Timing | None:
+        """When conda brought a package of that very name in that version; its files keep the times of their build."""
+        names = {name, *_NAMES_AT_CONDA.get(name, ())}
+        for at, who, steps in reversed(self._transactions):
+            if who == "conda" and any(not names.isdisjoint(step.names) and step.after == version for step in steps):
+                return Timing(at, at, by=who)
+        return None
 
     def _with_container(self) -> Timing | None:
         return self._until(self._container_start, CONTAINER_START)

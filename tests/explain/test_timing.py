@@ -208,3 +208,11 @@ def test_two_hosts_and_a_comparison_backwards_bound_nothing() -> None:
 def test_values_of_any_type_are_no_error() -> None:
     odd = {"events": "none", "integrity.torch": 3, "system.booted_at": True, "container": ["docker"]}
     assert when("packages.torch", TORCH, odd) == WIDE
+
+
+def test_conda_brought_it() -> None:
+    text = "conda: upgraded pytorch 2.9.0 → 2.9.1; installed libcublas 12.6.4.1"
+    facts = event("06:52", text) | {"integrity.torch.installed_at": at("2025-01-01T00:00:00+00:00")}
+    assert when("packages.torch", TORCH, facts) == Timing(at("06:52"), at("06:52"), by="conda")
+    assert when("packages.torch", ("2.8", "2.9"), facts) == WIDE
+    assert when("packages.torchvision", ("0.24", "2.9.1"), facts) == WIDE

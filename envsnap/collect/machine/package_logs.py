@@ -67,7 +67,7 @@ class Transaction:
 def package_events(host: Host, logs: Sequence[str], oldest: int) -> dict[str, str]:
     """The latest transactions that touch the stack, by UTC time; `logs`: those that were written to since `oldest`."""
     found: list[Transaction] = []
-    with _zone_of(host):
+    with zone_of(host):
         if any(log in DEBIAN_LOGS for log in logs):
             from envsnap.collect.machine.debian_logs import debian_transactions
 
@@ -129,7 +129,7 @@ def grouped(timed: Iterable[tuple[float, Move]], who: str) -> Iterator[Transacti
 
 
 @contextlib.contextmanager
-def _zone_of(host: Host) -> Iterator[None]:
+def zone_of(host: Host) -> Iterator[None]:
     """In the block local time is that of the machine under inspection, as its package managers wrote it."""
     zone = os.environ.get("TZ")
     if not host.root and zone is None:  # it is so already
