@@ -243,6 +243,8 @@ def test_an_upgrade_and_the_boot_that_took_it(envsnap: Any, machine: Callable[..
         assert (when["earliest"], when["latest"]) == (utc(YESTERDAY + span(17)), utc(booted)), path
         assert (when["by"], when["note"], when["is_narrowed"]) == ("unattended-upgrades", "reboot", True)
     assert f"  when  changed {expected}" in text
+    page = envsnap("diff", str(before), "latest", "--format", "html").stdout
+    assert f"changed {expected}" in page
     # In the zone of the reader, as the header's times are.
     elsewhere = compared(envsnap, before, root, TZ="Asia/Kolkata")[0]
     assert "12:22 and 12:24 (reboot)" in elsewhere
