@@ -69,6 +69,9 @@ class Sharer:
             for _, value in words.leaves_of(document.get(section, {})):
                 if isinstance(value, str):
                     self._versions.update(_DOTTED.findall(value))
+        for text in document.get("events", {}).values():
+            if isinstance(text, str) and not text.startswith("reflog "):  # packages with their versions
+                self._versions.update(_DOTTED.findall(text))
         self._learn_gpus(document.get("gpu", {}))
         self._learn_word("host", str(document.get("meta", {}).get("host", "")))
         for path, value in words.leaves_of(document):

@@ -156,6 +156,19 @@ def test_version_that_looks_like_an_address_stays_where_a_package_has_it() -> No
     )
 
 
+def test_versions_in_events_stay_and_addresses_in_them_do_not() -> None:
+    sharer = Sharer()
+    transaction = "conda: installed libcublas 12.6.4.1"
+    events = {
+        "2026-02-27T06:52:28Z": transaction,
+        "2026-02-27T06:53:28Z": "reflog /srv/x: pull 10.4.0.36: Fast-forward",
+    }
+    document = {"schema": 1, "events": events}
+    sharer.learn(document)
+    shared = sharer.document(document)["events"]
+    assert list(shared.values()) == [transaction, "reflog /srv/path-1: pull ip-1: Fast-forward"]
+
+
 def test_domain_of_a_machine_is_hidden_with_every_machine_of_it() -> None:
     sharer = Sharer()
     sharer.learn(

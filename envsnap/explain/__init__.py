@@ -87,6 +87,7 @@ def explain(
     from envsnap.explain.context import context_of
     from envsnap.explain.ranking import Ranking
     from envsnap.explain.signatures import read_text
+    from envsnap.explain.timing import with_timings
     from envsnap.explain.verdicts import runs_of
 
     tables = compat if compat is not None else default()
@@ -98,6 +99,8 @@ def explain(
     runs = runs_of(history, changes, (ctx.before, ctx.after) if ctx.before is not None else ())
     ranking = Ranking(ctx, changes, accuse(error, sides, ctx.changes, tables), runs)
     suspects = ranking.suspects(judged, acts)
+    if changes is not None:
+        suspects = with_timings(suspects, changes)
     if changes is None:
         # Alone, a mere hint is no finding: a check that cries wolf is switched off.
         suspects = tuple(suspect for suspect in suspects if suspect.score >= 0)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from envsnap.model import Evidence, History, Suspect
 from envsnap.paths import join_path
 from envsnap.render.lines import Line, Piece, safe, table
+from envsnap.render.timing_text import timing_object, timing_text
 from envsnap.render.values import absent_word, value_text
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ def suspect_lines(suspect: Suspect, title: str = "", *, why: bool = False, alone
     hidden = len(suspect.evidence) - MOST_EVIDENCE
     if hidden > 0:
         lines.append([(f"    … and {hidden} more facts", "quiet")])
+    if suspect.timing is not None and suspect.timing.is_narrowed:
+        lines.append([("  when  ", "heading"), (f"changed {timing_text(suspect.timing)}", "")])
     lines += _paragraph("why", suspect.why)
     if suspect.history is not None:
         lines += _paragraph("runs", suspect.history.words)
@@ -128,9 +131,13 @@ def _short(suspect: Suspect, *, why: bool) -> list[Line]:
         fix = f"   ({suspect.history.words})"  # that it was there when it worked tells more than how to undo it
     elif len(suspect.headline) + len(fix) > WIDTH:
         fix = ""  # `envsnap diff --all` shows it in full
+    is_dated = suspect.timing is not None and suspect.timing.is_narrowed
+    when = f"   {timing_text(suspect.timing)}" if suspect.timing is not None and is_dated else ""
+    if len(suspect.headline) + len(fix) + len(when) > WIDTH:
+        when = ""
     severity = f"{suspect.severity}{code}"
     line: Line = [("  ", ""), (severity, _STYLES.get(suspect.severity, "")), (f"  {safe(suspect.headline)}", "")]
-    lines: list[Line] = [[*line, (safe(fix), "quiet")]]
+    lines: list[Line] = [[*line, (safe(fix), "quiet"), (when, "quiet")]]
     return lines + _arithmetic(suspect) if why else lines
 
 
@@ -153,6 +160,7 @@ def diagnoses(suspects: Sequence[Suspect]) -> list[dict[str, Any]]:
                 {"path": join_path(one.path), "before": one.before, "after": one.after, "note": one.note}
                 for one in suspect.evidence
             ],
+            "when": timing_object(suspect.timing),
             "why": suspect.why,
             "fix": {"command": suspect.fix, "safety": suspect.safety} if suspect.fix else None,
             "sources": list(suspect.sources),

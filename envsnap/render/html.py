@@ -15,6 +15,7 @@ from envsnap.model import Change, ChangeSet, Snapshot, Suspect
 from envsnap.paths import join_path
 from envsnap.render.diff_text import by_section, group_label, same_on_several, totals
 from envsnap.render.gpu_names import gpu_names
+from envsnap.render.timing_text import timing_text
 from envsnap.render.topology_svg import topology_figure
 from envsnap.render.values import absent_word, list_edits, value_text, when
 
@@ -157,6 +158,8 @@ def _suspect(suspect: Suspect, tag: str) -> str:
         rows.append(f"<tr>{_cells([join_path(one.path), values, one.note])}</tr>")
     if rows:
         parts.append(_grid("", ("Fact", "Value", "Note"), rows))
+    if suspect.timing is not None and suspect.timing.is_narrowed:
+        parts.append(f'<p class="quiet">changed {escape(timing_text(suspect.timing))}</p>')
     if suspect.why:
         parts += [f"<p>{prose(line)}</p>" for line in suspect.why.splitlines() if line.strip()]
     if suspect.history is not None:
