@@ -74,7 +74,8 @@ def _without_secrets(found: Ingested, redactor: Redactor) -> Ingested:
 
     contradictions = tuple(
         replace(
-            one, sightings=tuple(replace(seen, value=_redacted(redactor, one.path, seen.value)) for seen in one.sightings)
+            one,
+            sightings=tuple(replace(seen, value=_redacted(redactor, one.path, seen.value)) for seen in one.sightings),
         )
         for one in found.contradictions
     )

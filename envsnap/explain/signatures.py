@@ -39,6 +39,7 @@ _EXCEPTION = (
     r"^(?:\S*\s+)?(?:[\w.]+\.)?([A-Z]\w*(?:Error|Exception|Interrupt|Exit|Failure)|Exception|Failed)\b:? ?(.*)$"
 )
 _FRAME = r'File "([^"]+)", line \d+'
+_PYTHON_WARNING = re.compile(r"\b[A-Z]\w*Warning: ")
 _NOISE = str.maketrans(dict.fromkeys("0123456789", ""))
 
 
@@ -76,11 +77,18 @@ class ErrorFacts:
 
     @cached_property
     def first(self) -> Match | None:
-        """The first real error: a root before any symptom, and a symptom before any consequence."""
-        for rank in ("root", "symptom", "consequence"):
-            for match in self.matches:
-                if match.signature.rank == rank:
-                    return match
+        """The first real error: a root before any symptom, and a symptom before any consequence.
+
+        What Python only warns of (`UserWarning: Failed to initialize NumPy: No module named 'numpy'`) ended nothing
+        where an exception is there that did.
+        """
+        warned = [match for match in self.matches if _PYTHON_WARNING.search(match.line)]
+        raised = [match for match in self.matches if match not in warned]
+        for matches in (raised, () if self.exceptions else warned):
+            for rank in ("root", "symptom", "consequence"):
+                for match in matches:
+                    if match.signature.rank == rank:
+                        return match
         return None
 
     @cached_property

@@ -74,6 +74,21 @@ def test_a_consequence_alone_is_better_than_nothing() -> None:
     assert error.components == ()
 
 
+NUMPY_WARNING = "torch/functional_tensor.py:368: UserWarning: Failed to initialize NumPy: No module named 'numpy'"
+
+
+def test_what_python_only_warns_of_is_not_the_error() -> None:
+    error = read_text(
+        f"{NUMPY_WARNING}\nTraceback (most recent call last):\nModuleNotFoundError: No module named 'packaging'"
+    )
+    assert error.first is not None
+    assert error.first.names["module"] == "packaging"
+    assert read_text(f"{NUMPY_WARNING}\nsome.OddError: nobody knows it\n").first is None
+    alone = read_text(NUMPY_WARNING).first
+    assert alone is not None
+    assert alone.signature.id == "no-module"
+
+
 def test_a_text_without_anything_known_says_nothing() -> None:
     assert read_text("") is NOTHING
     assert not read_text("  \n ")

@@ -144,6 +144,18 @@ def test_without_a_good_run_the_error_alone_is_said(launch: Any) -> None:
     assert "Not enough memory" in err
 
 
+def test_an_explanation_says_no_secret_again(launch: Any) -> None:
+    """The server's own words pass through; what is said after them is envsnap's."""
+    url = "https://cdn-lfs.huggingface.co/x?Policy=ey&Signature=Zq7Kd9sLmW2xVbN4tR8yUc"
+    program = (
+        f"import sys\nprint('HfHubHTTPError: 403 Client Error: Forbidden for url: {url}', file=sys.stderr)\nsys.exit(1)"
+    )
+    theirs, ours = launch.python(program).stderr.decode().split("envsnap: the launch failed")
+    assert url in theirs
+    assert "403 Client Error" in ours
+    assert "Zq7Kd9sLmW2xVbN4tR8yUc" not in ours
+
+
 def test_quiet_says_nothing(launch: Any) -> None:
     assert launch("sh", "-c", "exit 3", options=("-q",)).stderr == b""
 
