@@ -39,7 +39,19 @@ _EXCEPTION = (
     r"^(?:\S*\s+)?(?:[\w.]+\.)?([A-Z]\w*(?:Error|Exception|Interrupt|Exit|Failure)|Exception|Failed)\b:? ?(.*)$"
 )
 _FRAME = r'File "([^"]+)", line \d+'
-_PYTHON_WARNING = re.compile(r"\b[A-Z]\w*Warning: ")
+_HEALTHY = re.compile(
+    r"\b[A-Z]\w*Warning: |^(?!.*NCCL)(?:\([^)]*\) ?|\S* ){0,3}?(?:INFO|DEBUG)\b|^[WID]\d{4} \d\d:\d\d:"
+)
+"""What Python warns of, lines of a log below the level of an error; NCCL calls its errors INFO as well."""
+_FAILING = re.compile(
+    r"error|exception|fail|cannot|can't|could ?n.t|unable|undefined|invalid|mismatch|tim(?:ed?|ing) ?out|kill|abort"
+    r"|refused|denied|forbidden|fatal|assert|corrupt|illegal|unsupported|\bnot\b|n't\b|\bno\b|out of |insufficient|warn"
+    r"|xid|missing|incompatib|unexpected|unrecogni|required|too (?:short|many|large|big|old|new|small)|died|lost|fallen"
+    r"|disabled|exceed|disagree|differ|larger than|less than|newer|older|traceback|signal|\bsig[a-z]{3,4}\b|wrong|bad "
+    r"|broken|garb|nan\b|slow|hang|hung|stuck|dead|truncat|deprecat|degenerat|gibberish|!!!|\b[45]0\d\b|unknown|stale"
+    r"|\bdown\b|without|only supports",
+    re.IGNORECASE,
+)
 _NOISE = str.maketrans(dict.fromkeys("0123456789", ""))
 
 
@@ -79,12 +91,12 @@ class ErrorFacts:
     def first(self) -> Match | None:
         """The first real error: a root before any symptom, and a symptom before any consequence.
 
-        What Python only warns of (`UserWarning: Failed to initialize NumPy: No module named 'numpy'`) ended nothing
-        where an exception is there that did.
+        A signature knows a component by its words, which stand in healthy lines as well (`max_total_num_tokens=8192`,
+        `UserWarning: Failed to initialize NumPy`): those are no error where an exception is there.
         """
-        warned = [match for match in self.matches if _PYTHON_WARNING.search(match.line)]
-        raised = [match for match in self.matches if match not in warned]
-        for matches in (raised, () if self.exceptions else warned):
+        failing = [match for match in self.matches if speaks_of_failure(match.line)]
+        others = () if self.exceptions else self.matches
+        for matches in (failing, others):
             for rank in ("root", "symptom", "consequence"):
                 for match in matches:
                     if match.signature.rank == rank:
@@ -135,6 +147,11 @@ class _Scan:
         self.context = 0
         self.find_frame = re.compile(_FRAME).search
         self.find_exception = re.compile(_EXCEPTION).match
+
+
+def speaks_of_failure(line: str) -> bool:
+    """Whether a line tells of a failure, and not only of what is usual."""
+    return _FAILING.search(line) is not None and _HEALTHY.search(line) is None
 
 
 def read_text(text: str) -> ErrorFacts:
