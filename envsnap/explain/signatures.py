@@ -41,8 +41,12 @@ _EXCEPTION = (
 _FRAME = r'File "([^"]+)", line \d+'
 _HEALTHY = re.compile(
     r"\b[A-Z]\w*Warning: |^(?!.*NCCL)(?:\([^)]*\) ?|\S* ){0,3}?(?:INFO|DEBUG)\b|^[WID]\d{4} \d\d:\d\d:"
+    r"|Fail to set RLIMIT_NOFILE"
 )
-"""What Python warns of, lines of a log below the level of an error; NCCL calls its errors INFO as well."""
+"""What Python warns of, lines of a log below the level of an error (NCCL calls its errors INFO as well), and what SGLang
+prints at each start."""
+_ARGUMENTS = re.compile(r"\bserver_args=|non-default args: |LLM engine \(v")
+"""A server's list of its arguments: it names everything."""
 _FAILING = re.compile(
     r"error|exception|fail|cannot|can't|could ?n.t|unable|undefined|invalid|mismatch|tim(?:ed?|ing) ?out|kill|abort"
     r"|refused|denied|forbidden|fatal|assert|corrupt|illegal|unsupported|\bnot\b|n't\b|\bno\b|out of |insufficient|warn"
@@ -94,11 +98,12 @@ class ErrorFacts:
         A signature knows a component by its words, which stand in healthy lines as well (`max_total_num_tokens=8192`,
         `UserWarning: Failed to initialize NumPy`): those are no error where an exception is there.
         """
-        failing = [match for match in self.matches if speaks_of_failure(match.line)]
-        others = () if self.exceptions else self.matches
-        for matches in (failing, others):
+        matches = [match for match in self.matches if not _ARGUMENTS.search(match.line)]
+        failing = [match for match in matches if speaks_of_failure(match.line)]
+        others = [] if self.exceptions else matches
+        for some in (failing, others):
             for rank in ("root", "symptom", "consequence"):
-                for match in matches:
+                for match in some:
                     if match.signature.rank == rank:
                         return match
         return None

@@ -90,6 +90,7 @@ def test_what_python_only_warns_of_is_not_the_error() -> None:
 
 
 HEALTHY = """\
+[2026-11-30 03:00:00] server_args=ServerArgs(model_path='m', trust_remote_code=False, quantization=None, disable_cuda=0)
 [2026-11-30 03:00:00] Detected user specified Jinja chat template with content format: openai
 [2026-11-30 03:00:01 TP0] max_total_num_tokens=812000, chunked_prefill_size=8192, context_len=40960
 (EngineCore pid=7) INFO 11-30 03:00:02 [cuda.py:1] Cannot use FlashAttention backend: flash_attn is not found
