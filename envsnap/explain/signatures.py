@@ -43,7 +43,7 @@ _HEALTHY = re.compile(
     r"\b[A-Z]\w*Warning: |^(?!.*NCCL)(?:\([^)]*\) ?|\S* ){0,3}?(?:INFO|DEBUG)\b|^[WID]\d{4} \d\d:\d\d:"
     r"|Fail to set RLIMIT_NOFILE"
 )
-"""What Python warns of, lines of a log below the level of an error (NCCL calls its errors INFO as well), and what SGLang
+"""What Python warns of, lines below the level of an error (NCCL calls its errors INFO as well), and what SGLang
 prints at each start."""
 _ARGUMENTS = re.compile(r"\bserver_args=|non-default args: |LLM engine \(v")
 """A server's list of its arguments: it names everything."""
