@@ -22,6 +22,8 @@ KEPT_LINE_LENGTH = 2000
 CONTEXT_LINES = 8
 SMALL_TEXT = 2000
 """Lines up to which every line is looked at; longer logs are filtered for lines that could matter first."""
+FEW_LINES = 12
+"""Lines of a text that was picked out, and is not a whole log."""
 PROGRESS_EVERY = 50_000
 
 _TELLING = (
@@ -96,11 +98,11 @@ class ErrorFacts:
         """The first real error: a root before any symptom, and a symptom before any consequence.
 
         A signature knows a component by its words, which stand in healthy lines as well (`max_total_num_tokens=8192`,
-        `UserWarning: Failed to initialize NumPy`): those are no error where an exception is there.
+        `UserWarning: Failed to initialize NumPy`): those count only in a few lines that somebody chose to show.
         """
         matches = [match for match in self.matches if not _ARGUMENTS.search(match.line)]
         failing = [match for match in matches if speaks_of_failure(match.line)]
-        others = [] if self.exceptions else matches
+        others = [] if self.exceptions or self.lines_read > FEW_LINES else matches
         for some in (failing, others):
             for rank in ("root", "symptom", "consequence"):
                 for match in some:

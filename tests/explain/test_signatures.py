@@ -104,6 +104,8 @@ def test_healthy_lines_before_a_failure_are_not_the_error() -> None:
     assert error.first is not None
     assert error.first.signature.id == "engine-died"
     assert read_text(f"{HEALTHY}acme.OddError: nobody knows it\n").first is None
+    assert read_text(HEALTHY * 3).first is None
+    assert read_text("NCCL INFO Using network Socket").first is not None
 
 
 def test_a_process_is_no_fabric() -> None:
