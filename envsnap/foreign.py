@@ -17,6 +17,7 @@ from envsnap.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from envsnap.ingest import Ingested
+    from envsnap.redact import Redactor
 
 CHUNK = 1 << 20
 TEXT_LIMIT = 2 << 30
@@ -60,8 +61,41 @@ def read_foreign(chunks: Iterator[bytes], name: str) -> tuple[Snapshot, Ingested
             "known are snapshots, collect_env of torch, vLLM, SGLang and FlashInfer, nvidia-smi, server and NCCL logs, "
             "lists of packages, variables, lock files",
         )
-    document = Redactor(os.urandom(32)).document(found.document)
-    return Snapshot(document, "" if name == "-" else name), found
+    found = _without_secrets(found, Redactor(os.urandom(32)))
+    return Snapshot(found.document, "" if name == "-" else name), found
+
+
+def _without_secrets(found: Ingested, redactor: Redactor) -> Ingested:
+    """What a text tells, redacted: its document, the values that contradict each other, and what was not read."""
+    from dataclasses import replace
+
+    from envsnap.ingest.assembly import reason_of
+    from envsnap.paths import join_path
+
+    contradictions = tuple(
+        replace(
+            one,
+            sightings=tuple(replace(seen, value=_redacted(redactor, one.path, seen.value)) for seen in one.sightings),
+        )
+        for one in found.contradictions
+    )
+    document = redactor.document(found.document)
+    document["missing"] |= {join_path(one.path): reason_of(one) for one in contradictions}
+    unread = tuple(
+        replace(one, examples=tuple((number, redactor.text(text)) for number, text in one.examples))
+        for one in found.unread
+    )
+    return replace(found, document=document, contradictions=contradictions, unread=unread, parts=())
+
+
+def _redacted(redactor: Redactor, path: tuple[str, ...], value: Any) -> Any:
+    """A value redacted as it is where it stands in a document: the names above it promise as well."""
+    for name in reversed(path):
+        value = {name: value}
+    value = redactor.document(value)
+    while isinstance(value, dict) and path:
+        value, path = next(iter(value.values())), path[1:]
+    return value
 
 
 def _chunks(path: str) -> Iterator[bytes]:

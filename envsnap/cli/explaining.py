@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -37,7 +38,20 @@ def read_error(state: State, path: str | None) -> ErrorFacts | str:
         return ""
     from envsnap.explain.signatures import read_log
 
-    return read_log(log_lines(state, path))
+    return without_secrets(read_log(log_lines(state, path)))
+
+
+def without_secrets(error: ErrorFacts) -> ErrorFacts:
+    """What an error text says, redacted: its lines are printed, and go into the pages that people share."""
+    from envsnap.explain.signatures import ErrorFacts
+    from envsnap.redact import Redactor
+
+    hide = Redactor(os.urandom(32)).text
+    matches = [
+        match._replace(line=hide(match.line), names={name: hide(value) for name, value in match.names.items()})
+        for match in error.matches
+    ]
+    return ErrorFacts(matches, map(hide, error.lines), map(hide, error.exceptions), error.frames, error.lines_read)
 
 
 def log_lines(state: State, path: str) -> Iterator[str]:

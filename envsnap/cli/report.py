@@ -167,7 +167,7 @@ def baseline(resolve: Resolver, since: str | None, found: Incident, target: str)
 
 def _is_later(before: Snapshot, after: Snapshot) -> bool:
     times = [snapshot.meta.get("taken_at") for snapshot in (before, after)]
-    return None not in times and times[0] >= times[1]  # type: ignore[operator]
+    return None not in times and times[0] > times[1]  # type: ignore[operator]
 
 
 def read_logs(state: State, paths: tuple[str, ...]) -> tuple[tuple[LogExtract, ...], ErrorFacts | None]:

@@ -282,7 +282,7 @@ def write_outcome(plan: Plan, report: Report) -> str:
 def explain_failure(plan: Plan, report: Report) -> None:
     """Print the likely cause on standard error: what differs from the last good run of the same target."""
     from envsnap.cli.common import resolver
-    from envsnap.cli.explaining import explain_changes
+    from envsnap.cli.explaining import explain_changes, without_secrets
     from envsnap.cli.output import State, print_lines
     from envsnap.comparison import compare
     from envsnap.launch.verdict import error_facts
@@ -294,7 +294,7 @@ def explain_failure(plan: Plan, report: Report) -> None:
     state.color = plan.color
     resolve = resolver(Store(plan.store))
     after = load_file(plan.path)
-    error = error_facts(report)
+    error = without_secrets(error_facts(report))
     good = _last_good(resolve, after)
     lines: list[Any] = [[("", "")], [(f"envsnap: the launch failed ({_how(report)})", "cause")]]
     if good is None:

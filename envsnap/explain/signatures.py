@@ -22,6 +22,8 @@ KEPT_LINE_LENGTH = 2000
 CONTEXT_LINES = 8
 SMALL_TEXT = 2000
 """Lines up to which every line is looked at; longer logs are filtered for lines that could matter first."""
+FEW_LINES = 12
+"""Lines of a text that was picked out, and is not a whole log."""
 PROGRESS_EVERY = 50_000
 
 _TELLING = (
@@ -39,6 +41,23 @@ _EXCEPTION = (
     r"^(?:\S*\s+)?(?:[\w.]+\.)?([A-Z]\w*(?:Error|Exception|Interrupt|Exit|Failure)|Exception|Failed)\b:? ?(.*)$"
 )
 _FRAME = r'File "([^"]+)", line \d+'
+_HEALTHY = re.compile(
+    r"\b[A-Z]\w*Warning: |^(?!.*NCCL)(?:\([^)]*\) ?|\S* ){0,3}?(?:INFO|DEBUG)\b|^[WID]\d{4} \d\d:\d\d:"
+    r"|Fail to set RLIMIT_NOFILE"
+)
+"""What Python warns of, lines below the level of an error (NCCL calls its errors INFO as well), and what SGLang
+prints at each start."""
+_ARGUMENTS = re.compile(r"\bserver_args=|non-default args: |LLM engine \(v")
+"""A server's list of its arguments: it names everything."""
+_FAILING = re.compile(
+    r"error|exception|fail|cannot|can't|could ?n.t|unable|undefined|invalid|mismatch|tim(?:ed?|ing) ?out|kill|abort"
+    r"|refused|denied|forbidden|fatal|assert|corrupt|illegal|unsupported|\bnot\b|n't\b|\bno\b|out of |insufficient|warn"
+    r"|xid|missing|incompatib|unexpected|unrecogni|required|too (?:short|many|large|big|old|new|small)|died|lost|fallen"
+    r"|disabled|exceed|disagree|differ|larger than|less than|newer|older|traceback|signal|\bsig[a-z]{3,4}\b|wrong|bad "
+    r"|broken|garb|nan\b|slow|hang|hung|stuck|dead|truncat|deprecat|degenerat|gibberish|!!!|\b[45]0\d\b|unknown|stale"
+    r"|\bdown\b|without|only supports",
+    re.IGNORECASE,
+)
 _NOISE = str.maketrans(dict.fromkeys("0123456789", ""))
 
 
@@ -76,11 +95,19 @@ class ErrorFacts:
 
     @cached_property
     def first(self) -> Match | None:
-        """The first real error: a root before any symptom, and a symptom before any consequence."""
-        for rank in ("root", "symptom", "consequence"):
-            for match in self.matches:
-                if match.signature.rank == rank:
-                    return match
+        """The first real error: a root before any symptom, and a symptom before any consequence.
+
+        A signature knows a component by its words, which stand in healthy lines as well (`max_total_num_tokens=8192`,
+        `UserWarning: Failed to initialize NumPy`): those count only in a few lines that somebody chose to show.
+        """
+        matches = [match for match in self.matches if not _ARGUMENTS.search(match.line)]
+        failing = [match for match in matches if speaks_of_failure(match.line)]
+        others = [] if self.exceptions or self.lines_read > FEW_LINES else matches
+        for some in (failing, others):
+            for rank in ("root", "symptom", "consequence"):
+                for match in some:
+                    if match.signature.rank == rank:
+                        return match
         return None
 
     @cached_property
@@ -127,6 +154,11 @@ class _Scan:
         self.context = 0
         self.find_frame = re.compile(_FRAME).search
         self.find_exception = re.compile(_EXCEPTION).match
+
+
+def speaks_of_failure(line: str) -> bool:
+    """Whether a line tells of a failure, and not only of what is usual."""
+    return _FAILING.search(line) is not None and _HEALTHY.search(line) is None
 
 
 def read_text(text: str) -> ErrorFacts:

@@ -54,9 +54,14 @@ def _missing(
         if section not in complete and section not in _OF_OTHERS
     }
     for contradiction in contradictions:
-        values = ", ".join(f"{_shown(seen.value)} (line {seen.line})" for seen in contradiction.sightings)
-        missing[join_path(contradiction.path)] = f"failed: the text has several values: {values}"
+        missing[join_path(contradiction.path)] = reason_of(contradiction)
     return missing
+
+
+def reason_of(contradiction: Contradiction) -> str:
+    """Why a fact is missing that the text tells in several ways."""
+    values = ", ".join(f"{_shown(seen.value)} (line {seen.line})" for seen in contradiction.sightings)
+    return f"failed: the text has several values: {values}"
 
 
 _OF_OTHERS = ("events",)

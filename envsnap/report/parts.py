@@ -273,6 +273,14 @@ def _nccl(material: Material) -> list[Piece]:
     plugin = material.table("network").get("nccl_plugin")
     if plugin:
         told.append(f"- plugin: {code(material.hide(str(plugin)))}")
+    if not told and isinstance(row, dict):  # what would be loaded is not known: what is there
+        told = [f"- on disk: {code(material.hide(str(copy)))}" for copy in row.get("copies") or ()]
+    if not told:
+        told = [
+            f"- package {code(name)}: {code(version)}"
+            for name, version in material.table("packages").items()
+            if name.startswith("nvidia-nccl")
+        ]
     if not told:
         material.yours.append("the NCCL version")
         return [_YOURS.format("The version: `strings libnccl.so | grep 'NCCL version'`")]

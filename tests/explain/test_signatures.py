@@ -74,6 +74,44 @@ def test_a_consequence_alone_is_better_than_nothing() -> None:
     assert error.components == ()
 
 
+NUMPY_WARNING = "torch/functional_tensor.py:368: UserWarning: Failed to initialize NumPy: No module named 'numpy'"
+
+
+def test_what_python_only_warns_of_is_not_the_error() -> None:
+    error = read_text(
+        f"{NUMPY_WARNING}\nTraceback (most recent call last):\nModuleNotFoundError: No module named 'packaging'"
+    )
+    assert error.first is not None
+    assert error.first.names["module"] == "packaging"
+    assert read_text(f"{NUMPY_WARNING}\nsome.OddError: nobody knows it\n").first is None
+    alone = read_text(NUMPY_WARNING).first
+    assert alone is not None
+    assert alone.signature.id == "no-module"
+
+
+HEALTHY = """\
+[2026-11-30 03:00:00] server_args=ServerArgs(model_path='m', trust_remote_code=False, quantization=None, disable_cuda=0)
+[2026-11-30 03:00:00] Detected user specified Jinja chat template with content format: openai
+[2026-11-30 03:00:01 TP0] max_total_num_tokens=812000, chunked_prefill_size=8192, context_len=40960
+(EngineCore pid=7) INFO 11-30 03:00:02 [cuda.py:1] Cannot use FlashAttention backend: flash_attn is not found
+W1130 03:00:02.260000 4024 torch/distributed/run.py:874] Setting OMP_NUM_THREADS for each process to be 1 in default
+INFO:     Server process [7] on port 30000 shuts down
+"""
+
+
+def test_healthy_lines_before_a_failure_are_not_the_error() -> None:
+    error = read_text(f"{HEALTHY}RuntimeError: Engine core initialization failed.\n")
+    assert error.first is not None
+    assert error.first.signature.id == "engine-died"
+    assert read_text(f"{HEALTHY}acme.OddError: nobody knows it\n").first is None
+    assert read_text(HEALTHY * 3).first is None
+    assert read_text("NCCL INFO Using network Socket").first is not None
+
+
+def test_a_process_is_no_fabric() -> None:
+    assert not read_text("environment variable for each process\nport 30000 is down for maintenance").matches
+
+
 def test_a_text_without_anything_known_says_nothing() -> None:
     assert read_text("") is NOTHING
     assert not read_text("  \n ")

@@ -110,6 +110,18 @@ sys.exit(1)
     assert read_head(str(path)).outcome["symptom"] == symptom
 
 
+def test_without_an_error_the_end_of_the_output_is_the_symptom(launch: Any) -> None:
+    program = """
+import sys
+print("[2026-11-30 03:00:01] server_args=ServerArgs(model_path='m', tp_size=8, trust_remote_code=False)")
+print("[2026-11-30 03:00:06 TP0] max_total_num_tokens=812000, chunked_prefill_size=8192")
+print("leaving for reasons of its own")
+sys.exit(1)
+"""
+    launch.python(program)
+    assert launch.snapshots()[-1]["outcome"]["symptom"][0] == "leaving for reasons of its own"
+
+
 def test_what_the_server_decided_is_in_the_snapshot(launch: Any) -> None:
     line = "[2026-11-29 10:00:00] server_args=ServerArgs(model_path='m', tp_size=8, attention_backend='fa3')"
     launch("sh", "-c", 'echo "$LINE"; exit 0', environ={"LINE": line})
@@ -142,6 +154,18 @@ def test_without_a_good_run_the_error_alone_is_said(launch: Any) -> None:
     err = launch.python(LOSER).stderr.decode()
     assert "no good run of this program to compare with" in err
     assert "Not enough memory" in err
+
+
+def test_an_explanation_says_no_secret_again(launch: Any) -> None:
+    """The server's own words pass through; what is said after them is envsnap's."""
+    url = "https://cdn-lfs.huggingface.co/x?Policy=ey&Signature=Zq7Kd9sLmW2xVbN4tR8yUc"
+    program = (
+        f"import sys\nprint('HfHubHTTPError: 403 Client Error: Forbidden for url: {url}', file=sys.stderr)\nsys.exit(1)"
+    )
+    theirs, ours = launch.python(program).stderr.decode().split("envsnap: the launch failed")
+    assert url in theirs
+    assert "403 Client Error" in ours
+    assert "Zq7Kd9sLmW2xVbN4tR8yUc" not in ours
 
 
 def test_quiet_says_nothing(launch: Any) -> None:
