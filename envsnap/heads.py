@@ -6,8 +6,6 @@ operations read them; anything else falls back to tomllib.
 
 from __future__ import annotations
 
-import json
-
 from envsnap.errors import UnreadableSnapshotError
 
 TYPE_CHECKING = False
@@ -55,7 +53,7 @@ class Head:
 def read_head(path: str) -> Head:
     """The head of a file. Raises UnreadableSnapshotError where it is none."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", buffering=0) as file:
             text = file.read(HEAD_SIZE).decode("utf-8", "replace")
     except OSError as error:
         raise UnreadableSnapshotError(f"cannot read `{path}`: {error.strerror}") from error
@@ -102,6 +100,10 @@ def _array(lines: Any) -> str:
 
 
 def _value(text: str) -> Any:
+    if text[:1] == '"' and text[-1] == '"' and text.count('"') == 2 and "\\" not in text:  # noqa: PLR2004 - its ends
+        return text[1:-1]
+    import json
+
     if text[:1] in '"[' or text in ("true", "false"):
         return json.loads(text)
     if "T" in text:
