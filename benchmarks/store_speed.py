@@ -56,9 +56,7 @@ def measure(folder: Path, store: Path, pairs: int) -> list[tuple[str, Timing, fl
     envsnap = str(bins / "envsnap")
     rows: list[tuple[str, Timing, float]] = []
 
-    def row(
-        name: str, words: str, target: float = 0, *, before: Callable[[], None] | None = None, **more: str
-    ) -> None:
+    def row(name: str, words: str, target: float = 0, *, before: Callable[[], None] | None = None, **more: str) -> None:
         timing = compare([envsnap, *words.split()], bare, environ | more, str(cwd), pairs, before)
         rows.append((name, timing, target))
         print(f"  {name}: {timing.ratio:.1f} x", file=sys.stderr)

@@ -60,7 +60,7 @@ def notes_of(store: Store, month: str) -> dict[str, Note]:
         notes = _as_notes(kept.get("notes"))
         if notes is not None and kept.get("folder") == changed_at:
             return notes
-        notes, signatures = _look_through(folder, notes or {}, _table(lines, 2))
+        notes, signatures = _look_through(folder, notes or {}, {} if notes is None else _table(lines, 2))
     except OSError:
         return {}
     is_settled = changed_at + SETTLED_NS < looked_at

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 
 from envsnap.errors import StoreError
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 KEY_FILE = ".key"
+LEFT_BEHIND = 86400
+"""Seconds after which a file that is being written counts as left behind."""
 _MONTH = re.compile(r"\d{4}-\d{2}$")
 _NAME = re.compile(r"(\d{4}-\d{2}-\d{2}T\d{6}Z)_(.+)_([0-9a-f]{4,12})\.toml$")
 _UNSAFE = re.compile(r"[^A-Za-z0-9.-]+")
@@ -149,6 +152,15 @@ class Store:
                 same = []
             same.append(entry)
         yield from _by_time_of_writing(same)
+
+    def remove_leftovers(self) -> None:
+        """Delete what writers that were killed left behind; what is younger than a day may still be written."""
+        for folder in (self.path, *(os.path.join(self.path, month) for month in self.months())):
+            with contextlib.suppress(OSError), os.scandir(folder) as files:
+                for file in files:
+                    is_ours = file.name.endswith(".tmp") or file.name.startswith(f"{KEY_FILE}-")
+                    if is_ours and file.stat().st_mtime < time.time() - LEFT_BEHIND:
+                        os.unlink(file.path)
 
 
 def is_snapshot_name(name: str) -> bool:

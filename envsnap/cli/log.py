@@ -162,11 +162,11 @@ def what_changed(changes: ChangeSet) -> str:
 
 def compare_heads(before: Head, after: Head) -> ChangeSet | None:
     """What changed between two stored snapshots; None where one of them cannot be read."""
-    from envsnap.comparison import compare
+    from envsnap.comparison import compare_in_brief
     from envsnap.pairs import load_pair
 
     try:
-        return compare(*load_pair(before.path, after.path))
+        return compare_in_brief(*load_pair(before.path, after.path))
     except UnreadableSnapshotError:
         return None
 
