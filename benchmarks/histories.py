@@ -1,7 +1,7 @@
-"""A store with a long history: as many snapshots as asked for, of three hosts, over three years, as launches leave them.
+"""A store with a long history: as many snapshots as asked for, of three hosts, over three years, as launches leave it.
 
-The newest are whole; of the older ones, of which look-ups read names and heads alone, the long tables are left out so
-that 100,000 of them need one gigabyte instead of five. Run as a program it writes such a store: `histories.py DIR COUNT`.
+The newest are whole; of the older ones, of which look-ups read names and heads alone, the long tables are left out, so
+that 100,000 of them need two gigabytes instead of five. As a program it writes such a store: `histories.py DIR COUNT`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Compare two snapshots: the only importer of DeepDiff.
 
 Equal subtrees go first, by plain equality with types compared as well; DeepDiff runs on the rest. Where one line is
-all that is said (`log`, `take`), what is left is walked instead, which spares the import; both find the same. A fact that one
-side could not know is never a removal, and a section that an older envsnap did not record is never an addition.
-GPUs are matched by UUID, then by PCI address and model, then by index and model, before anything is compared.
+all that is said (`log`, `take`), what is left is walked instead, which spares the import; both find the same. A fact
+that one side could not know is never a removal, and a section that an older envsnap did not record is never an
+addition. GPUs are matched by UUID, then by PCI address and model, then by index and model, before anything is compared.
 """
 
 from __future__ import annotations

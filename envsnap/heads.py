@@ -6,6 +6,7 @@ operations read them; anything else falls back to tomllib.
 
 from __future__ import annotations
 
+from envsnap.canonical import is_time, read_array, read_value
 from envsnap.errors import UnreadableSnapshotError
 
 TYPE_CHECKING = False
@@ -85,30 +86,10 @@ def _scan(text: str) -> dict[str, dict[str, Any]]:
         if not separator:
             raise ValueError("not canonical")
         if value == "[":
-            value = _array(lines)
-        table[key] = _value(value)
+            table[key] = read_array(lines)
+        else:
+            table[key] = value if value[:1] != '"' and is_time(value) else read_value(value)
     raise ValueError("the head does not end here")
-
-
-def _array(lines: Any) -> str:
-    items: list[str] = []
-    for line in lines:
-        if line == "]":
-            return "[" + "".join(items).rstrip(",") + "]"
-        items.append(line.strip())
-    raise ValueError("cut off")
-
-
-def _value(text: str) -> Any:
-    if text[:1] == '"' and text[-1] == '"' and text.count('"') == 2 and "\\" not in text:  # noqa: PLR2004 - its ends
-        return text[1:-1]
-    import json
-
-    if text[:1] in '"[' or text in ("true", "false"):
-        return json.loads(text)
-    if "T" in text:
-        return text.replace("+00:00", "Z")
-    return json.loads(text)
 
 
 def _parse_whole(path: str) -> dict[str, dict[str, Any]]:

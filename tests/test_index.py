@@ -133,7 +133,7 @@ def damaged(text: str) -> dict[str, str]:
         "cut off in its last line": text[:-5],
         "a list": "\n".join([form, "[1, 2]", *rest]),
         "a table of others": "\n".join([form, '{"notes": [3], "folder": "x", "lines": {"a": 1}}', *rest]),
-        "notes of other shapes": "\n".join([form, '{"folder": 1, "notes": {"a": 3, "b": ["good"]}}', "{}"]),
+        "notes of other shapes": form + '\n{"folder": 1, "notes": {"a": 3, "b": ["good"]}}\n{}',
         "nested deeply": "\n".join([form, "[" * 100_000, *rest]),
         "a newer version": "\n".join(["envsnap 99.0 index 7", json.dumps({"folder": 0, "notes": lies}), *rest]),
         "verdicts that are none": "\n".join([form, table.replace('"notes":{', '"notes":{"gone.toml":["good",[]],'), *rest]),
