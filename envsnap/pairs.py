@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-from envsnap.document import check, check_types, decode, parse, read_data
+from envsnap.document import check, check_types, decode, loads, parse, read_data
 from envsnap.errors import UnreadableSnapshotError
 from envsnap.heads import read_head
 from envsnap.snapshot import SCHEMA, Snapshot
@@ -103,11 +103,9 @@ def _is_canonical(text: str) -> bool:
 
 
 def _parse_split(split: tuple[str, str, str], paths: tuple[str, str]) -> tuple[Snapshot, Snapshot] | None:
-    import tomllib
-
     try:
-        shared, *own = (tomllib.loads(text) for text in split)
-    except tomllib.TOMLDecodeError:
+        shared, *own = (loads(text) for text in split)
+    except ValueError:
         return None  # the whole text tells better where it is wrong
     documents = [_with_shared(side, shared) for side in own]
     try:

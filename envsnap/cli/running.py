@@ -256,7 +256,7 @@ def tell(plan: Plan, report: Report) -> None:
 def write_outcome(plan: Plan, report: Report) -> str:
     """Put the outcome, and what the server's log told, into the stored snapshot; the verdict, or empty."""
     from envsnap.launch.verdict import add_facts, facts_of_log, outcome_of
-    from envsnap.outcome import note, rewrite
+    from envsnap.outcome import rewrite
     from envsnap.redact import Redactor
     from envsnap.store import Store
 
@@ -272,11 +272,8 @@ def write_outcome(plan: Plan, report: Report) -> str:
         if facts:
             add_facts(document, facts)
 
-    document = rewrite(plan.path, change)
-    status = str(outcome.get("status", ""))
-    if status:
-        note(store, plan.path, document)
-    return status
+    rewrite(plan.path, change)
+    return str(outcome.get("status", ""))
 
 
 def explain_failure(plan: Plan, report: Report) -> None:

@@ -31,7 +31,7 @@ def test_prints_the_id_and_stores_one_file(envsnap: Any) -> None:
     assert document["meta"]["tags"] == ["prod"]
     assert document["meta"]["note"] == "before the upgrade"
     assert document["meta"]["trigger"] == "take"
-    assert sorted(os.listdir(envsnap.store)) == sorted([".gitignore", ".key", ".marks", path.parent.name])
+    assert sorted(os.listdir(envsnap.store)) == sorted([".gitignore", ".key", path.parent.name])
 
 
 def test_every_collector_answers_on_this_machine(envsnap: Any) -> None:

@@ -58,8 +58,6 @@ def test_ready_is_written_while_the_server_runs(launch: Any) -> None:
         os.sched_yield()
     assert read_head(str(path)).status == "good"
     assert "ended_at" not in read_head(str(path)).outcome
-    while not (launch.store / ".marks").exists() or not (launch.store / ".marks").read_text().startswith("good "):
-        assert running.poll() is None
     running.communicate(b"\n", timeout=60)
     assert launch.outcome()["exit_code"] == 0
 
@@ -87,7 +85,6 @@ def test_the_outcome_of_a_failure(launch: Any) -> None:
     assert (outcome["status"], outcome["exit_code"]) == ("bad", 1)
     assert outcome["symptom"][0].startswith("RuntimeError: Not enough memory.")
     assert began <= outcome["ended_at"] <= datetime.datetime.now(datetime.UTC)
-    assert (launch.store / ".marks").read_text().startswith("bad ")
 
 
 def test_a_symptom_is_bounded_and_without_secrets(launch: Any) -> None:
