@@ -160,9 +160,10 @@ def snapshot_before(resolve: Resolver, failure: Marked) -> str | None:
 def target_here(python: str | None = None) -> str:
     """The prefix of the interpreter that a launch from here would use. Raises TargetError where `python` is none."""
     from envsnap.cli.capturing import target_host
+    from envsnap.cli.request import Request
     from envsnap.interpreter import find_interpreter
 
-    return find_interpreter(target_host(python=python)).prefix
+    return find_interpreter(target_host(Request(python=python))).prefix
 
 
 # -- what is heard about a difference ---------------------------------------------------------------------------------
