@@ -80,6 +80,11 @@ class Timings:
     def _after(self, *path: str) -> Any:
         return self._changes.after.get(path)
 
+    def _is_another(self, *path: str) -> bool:
+        """Whether a fact that says what is looked at differs: then something else is looked at."""
+        change = self._by_path.get(path)
+        return change is not None and change.kind == "changed"
+
     def _is_within(self, at: datetime.datetime | None) -> bool:
         return at is not None and self.window is not None and self.window.earliest < at <= self.window.latest
 
@@ -104,14 +109,21 @@ class Timings:
         """The start of the container, where it lies between the snapshots."""
         return next((at for at, text in self._events if text == "container: started"), None)
 
-    def _is_from_an_image(self, at: datetime.datetime) -> bool:
-        """Whether what was done then may have been done while an image was built, and not here."""
-        if self._container_start is not None:
-            return at <= self._container_start
+    @cached_property
+    def _is_another_container(self) -> bool:
+        """Whether the later side is in a container that the earlier one was not in."""
         container, was = self._after("container"), self._changes.before.get(("container",))
         if not isinstance(container, dict) or not container.get("kind"):
             return False
-        return not isinstance(was, dict) or any(was.get(key) != container.get(key) for key in ("id", "pid_namespace"))
+        if not isinstance(was, dict):
+            return True
+        known = "id" if container.get("id") and was.get("id") else "pid_namespace"
+        return bool(was.get(known) != container.get(known))
+
+    def _is_from_an_image(self, at: datetime.datetime) -> bool:
+        """Whether what was done then may have been done while an image was built, and not here."""
+        start = self._container_start
+        return self._is_another_container and (start is None or at <= start)
 
     @cached_property
     def _transactions(self) -> list[tuple[datetime.datetime, str, list[Step]]]:
@@ -152,7 +164,7 @@ class Timings:
         if name in ("userspace_version", "nvml_version", "status"):
             return done
         if name == "disk_version":
-            return done or self._written()
+            return done or (None if self._is_another("system", "kernel") else self._written())
         # The loaded module is another file's copy: what came to the disk is loaded later, as a rule at the boot.
         lay_there = self._changes.before.get(("driver", "disk_version"))
         if done is None and self._boot is not None and lay_there is not None and lay_there == self._version_loaded():
@@ -194,6 +206,8 @@ class Timings:
     def _of_source(self, change: Change) -> Timing | None:
         if change.path[2] not in ("commit", "branch", "describe", "subject", "committed_at", "is_detached"):
             return None
+        if self._is_another("source", change.path[1], "path"):  # another checkout
+            return None
         top = self._after("source", change.path[1], "path")
         found = [(at, text) for at, text in self._events if text.startswith(f"reflog {top}: ")]
         if not found:
@@ -221,6 +235,8 @@ class Timings:
 
     def _of_distribution(self, name: str) -> Timing | None:
         """When a distribution was installed; with the start of the container where it came in an image."""
+        if self._is_another("python", "prefix"):  # another environment, whenever it was made
+            return None
         name = name.replace("_", "-").lower()
         by_conda = self._by_conda(name, self._after("packages", name))
         if by_conda is not None:
@@ -229,10 +245,9 @@ class Timings:
         at = _moment(row.get("installed_at")) if isinstance(row, dict) else None
         if at is None:
             return None
-        if not self._is_within(at) or self._is_from_an_image(at):
-            was = self._container_start
-            return self._with_container() if was is not None and at <= was else None
-        return Timing(at, at, note=DIST_INFO)
+        if self._is_from_an_image(at):
+            return self._with_container()
+        return Timing(at, at, note=DIST_INFO) if self._is_within(at) else None
 
     def _by_conda(self, name: str, version: Any) -> Timing | None:
         """When conda brought a package of that very name in that version; its files keep the times of their build."""

@@ -176,6 +176,21 @@ def test_what_came_with_another_image_is_dated_by_the_start_of_the_container() -
     assert when("container.digest", ("sha256:aa", "sha256:bb"), DOCKER | STARTED, before=OTHER) == with_start
 
 
+def test_a_container_that_was_started_again_keeps_what_was_installed_in_it() -> None:
+    installed = {"integrity.torch.installed_at": at("06:52"), "container.pid_namespace": "pid:[2]"}
+    found = when(
+        "packages.torch", TORCH, installed | DOCKER | STARTED, before=DOCKER | {"container.pid_namespace": "pid:[1]"}
+    )
+    assert found == Timing(at("06:52"), at("06:52"), note="time of its .dist-info")
+
+
+def test_another_environment_and_another_checkout_are_not_dated_by_their_own_story() -> None:
+    installed = {"integrity.torch.installed_at": at("06:52"), "python.prefix": "/opt/second"}
+    assert when("packages.torch", TORCH, installed, before={"python.prefix": "/opt/first"}) == WIDE
+    pull = event("06:52", "reflog /srv/second: pull: Fast-forward") | {"source.vllm.path": "/srv/second"}
+    assert when("source.vllm.commit", ("a" * 40, "b" * 40), pull, before={"source.vllm.path": "/srv/first"}) == WIDE
+
+
 def test_another_container_of_which_no_start_is_known() -> None:
     built = {"integrity.torch.installed_at": at("06:52")}
     assert when("packages.torch", TORCH, built | DOCKER, before=OTHER) == WIDE

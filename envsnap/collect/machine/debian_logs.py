@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from envsnap.collect.machine.package_logs import Move
     from envsnap.host import Host
 
+FIRST_PIECE = 48 << 10
+"""Bytes of dpkg's log that are read first: some weeks of a machine that is only kept up to date."""
+LONGEST_LINE = 4096
 ROTATED_LIMIT = 64 << 10
 """Bytes of a compressed log above which it is not unpacked."""
 UNPACKED_LIMIT = 512 << 10
@@ -61,9 +64,9 @@ def debian_transactions(host: Host, oldest: int) -> list[Transaction]:
         spans.append(span)
         if transaction is not None:
             done.append(transaction)
-    lines = _dpkg_moves(tail(host, dpkg_log, TAIL), first_day)
+    lines = _dpkg_moves(_dpkg_tail(host, dpkg_log, first_day), first_day)
     if is_fresh(host, f"{dpkg_log}.1", oldest):
-        lines += _dpkg_moves(tail(host, f"{dpkg_log}.1", TAIL), first_day)
+        lines += _dpkg_moves(_dpkg_tail(host, f"{dpkg_log}.1", first_day), first_day)
     alone = sorted((stamp, move) for stamp, move in lines if not any(begin <= stamp <= end for begin, end in spans))
     timed = ((at, move) for stamp, move in alone if (at := moment(stamp)) is not None)
     return [one for one in (*done, *grouped(timed, "dpkg")) if one.at >= oldest]
@@ -129,6 +132,13 @@ def _moves(verb: str, listed: str) -> Iterator[Move]:
                 yield verb, name, first, second
             else:  # what follows the version is the word `automatic`
                 yield verb, name, "", first
+
+
+def _dpkg_tail(host: Host, path: str, first_day: str) -> bytes:
+    """The end of dpkg's log; more of it is read only where the first piece does not reach back to the day."""
+    data = tail(host, path, FIRST_PIECE)
+    is_cut = len(data) > FIRST_PIECE - LONGEST_LINE and data[: len(first_day)] >= first_day.encode()
+    return tail(host, path, TAIL) if is_cut else data
 
 
 def _dpkg_moves(data: bytes, first_day: str) -> list[tuple[str, Move]]:
