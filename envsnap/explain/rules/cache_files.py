@@ -112,11 +112,11 @@ def damaged(ctx: RuleContext) -> Iterator[Finding]:
 
     The reader then fails for the shapes that are in them.
     """
-    if not ctx.error.has("json-in-cache", "cache-broken", "exec-format"):
+    if not ctx.error.has("json-in-cache", "cache-broken", "exec-format") or ctx.error.symbols:
         return
     named = accused(ctx)
     caches = ctx.after.table("caches")
-    if not named:
+    if not named and (ctx.error.first is None or ctx.error.first.signature.component == "cache"):
         named = (
             [name for name in ("triton", "torchinductor", "vllm-compile", "flashinfer") if name in caches][:1]
             if ctx.error.has("cache-broken") or ctx.moved("system.boot_id")

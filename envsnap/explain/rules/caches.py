@@ -259,6 +259,8 @@ def moved_place(ctx: RuleContext) -> Iterator[Finding]:
             strength=STRONG if told else PLAUSIBLE + (0.6 if kept else 0),
             fix=command("unset {}", variables[0].removeprefix("env."))
             if variables and ctx.was(variables[0]) is None
+            else command("export {}={}", variables[0].removeprefix("env."), ctx.was(variables[0]))
+            if variables
             else move_away(str(place.after))
             if after
             else "",

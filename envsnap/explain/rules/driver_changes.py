@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from envsnap.explain.declare import ERROR, PLAUSIBLE, STRONG, WARNING, Finding, rule
+from envsnap.explain.declare import ERROR, HINT, PLAUSIBLE, STRONG, WARNING, Finding, rule
 from envsnap.paths import join_path
 
 if TYPE_CHECKING:
@@ -159,6 +159,42 @@ def driver_moved_collective(ctx: RuleContext) -> Iterator[Finding]:
             advice=f"NCCL_P2P_DISABLE=1 tells whether it is peer-to-peer; the way back is driver {moved.before}",
             key="driver moved",
         )
+
+
+@rule(
+    "ES116",
+    title="a driver of another branch",
+    component="driver",
+    severity=WARNING,
+    needs_both=True,
+    reads=("driver.version", "driver.cuda_version", "driver.userspace_version", "system.kernel"),
+    sources=("https://docs.nvidia.com/datacenter/tesla/drivers/",),
+    fires=[{"before": {"driver.version": "580.159.03"}, "after": {"driver.version": "595.71.05"}}],
+    quiet=[
+        {"before": {"driver.version": "580.95.05"}, "after": {"driver.version": "580.126.09"}},
+        {"both": {"driver.version": "580.159.03"}},
+    ],
+)
+def other_branch(ctx: RuleContext) -> Iterator[Finding]:
+    """The number before the first dot is the driver's branch.
+
+    A branch brings another compiler for PTX, another GSP firmware and other defaults.
+    """
+    moved = ctx.change("driver.version")
+    if moved is None or not moved.before or not moved.after:
+        return
+    if str(moved.before).partition(".")[0] == str(moved.after).partition(".")[0]:
+        return
+    told = ctx.is_silent or ctx.error_is("driver", "kernel", "hardware", "slow", "numerics", "graph")
+    yield Finding(
+        f"driver {moved.before} → {moved.after}: another branch",
+        ("driver.version", "driver.userspace_version", "driver.cuda_version"),
+        "a branch brings another compiler for PTX, another GSP firmware and other defaults of the kernel module",
+        strength=PLAUSIBLE - 0.4 if told else HINT,
+        advice=f"the way back is driver {moved.before}, user space and module together",
+        key="branch",
+        covers=("driver.*", "gpu.*.gsp_firmware", "libraries.cuda.**", "libraries.nvml.**"),
+    )
 
 
 _PROBED = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from envsnap.explain.declare import HINT, PLAUSIBLE, REBOOT, RESTART, SAFE, STRONG, WARNING, Finding, rule
+from envsnap.explain.declare import HINT, PLAUSIBLE, REBOOT, RESTART, SAFE, STRONG, SURE, WARNING, Finding, rule
 from envsnap.explain.shell import command, undo_variable
 
 if TYPE_CHECKING:
@@ -50,6 +50,11 @@ def mode_changed(ctx: RuleContext) -> Iterator[Finding]:
         first = moved[0]
         told = ctx.error_is("modes", "visible", "memory", "devices", "gpu-memory-taken", "hardware-speed")
         lighter = name == "persistence" and first.after == "enabled"
+        hides = (
+            name == "mig_mode"
+            and first.after == "enabled"
+            and ctx.after.get("gpus.visible_count", 8) < (ctx.after.local_ranks or 1)
+        )
         yield Finding(
             f"{name.replace('_', ' ')} {first.before} → {first.after}"
             + (f" on {len(moved)} GPUs" if len(moved) > 1 else ""),
@@ -58,7 +63,7 @@ def mode_changed(ctx: RuleContext) -> Iterator[Finding]:
                 *((f"gpu.{first.path[1]}.memory_total_mib",) if name in ("ecc_mode", "mig_mode") else ()),
             ),
             why,
-            strength=(STRONG if weight > 1 or told else PLAUSIBLE) if not lighter else HINT,
+            strength=SURE if hides else (STRONG if weight > 1 or told else PLAUSIBLE) if not lighter else HINT,
             fix=command(undo, _setting(name, first.before)) if first.before is not None else "",
             safety=REBOOT if name in ("ecc_mode", "mig_mode") else RESTART,
             key=name,

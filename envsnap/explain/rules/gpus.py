@@ -54,6 +54,8 @@ def too_few(ctx: RuleContext) -> Iterator[Finding]:
     lost = [change for change in ctx.changed("gpus.count") if change.direction == "down"]
     if lost and not hidden:
         return
+    if not hidden and any(change.after == "enabled" for change in ctx.altered("gpu.*.mig_mode")):
+        return  # MIG hides the whole GPUs: ES506 says so
     tp = next(
         (
             path
@@ -286,6 +288,12 @@ def xid(ctx: RuleContext) -> Iterator[Finding]:
             (path, *facts, "gpus.count", "driver.version"),
             row["meaning"],
             strength=PLAUSIBLE if row["kind"] == "program" else SURE if told else STRONG,
-            advice=row["remedy"],
+            advice=row["remedy"]
+            + (
+                f"; the driver is another one than before ({moved.before} → {moved.after}): the former one tells "
+                "whether it is the driver"
+                if (moved := ctx.change("driver.version")) is not None and moved.before and moved.after
+                else ""
+            ),
             key=f"xid {number}",
         )

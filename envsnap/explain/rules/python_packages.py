@@ -169,20 +169,31 @@ def swallowed_import(ctx: RuleContext) -> Iterator[Finding]:
             "after": {"packages.vllm": "0.15.0", "pins.vllm.mistral-common": ">=1.8.8"},
             "error": "ModuleNotFoundError: No module named 'mistral_common'",
         },
+        {
+            "before": {"packages.setuptools": "80.9.0"},
+            "after": {"packages.setuptools": "82.0.0"},
+            "error": "ModuleNotFoundError: No module named 'pkg_resources'",
+        },
     ],
     quiet=[
-        {"after": {"packages.pybase64": "1.4.2"}, "error": "ModuleNotFoundError: No module named 'pybase64'"},
+        {"both": {"packages.pybase64": "1.4.2"}, "error": "ModuleNotFoundError: No module named 'pybase64'"},
         {"after": {"packages.sglang": "0.5.6"}},
     ],
 )
 def module_missing(ctx: RuleContext) -> Iterator[Finding]:
-    """A module that is not installed for this interpreter: removed, never installed, or installed for another one."""
+    """A module that is not installed for this interpreter: removed, never installed, or installed for another one.
+
+    Or its package is there, in a release that no longer has it.
+    """
     match = ctx.error.match("no-module")
     if match is None:
         return
     module = match.names.get("module", "")
     for package in distributions(module)[:1]:
+        moved_on = ctx.change(f"packages.{package}")
         if ctx.after.package(package):
+            if moved_on is not None and moved_on.kind == "changed":
+                yield _not_in_this_release(ctx, package, str(moved_on.before), module)
             continue
         gone = ctx.change(f"packages.{package}")
         asked = [
@@ -208,10 +219,28 @@ def module_missing(ctx: RuleContext) -> Iterator[Finding]:
             strength=STRONG if gone is not None or asked or moved else PLAUSIBLE,
             fix=pip_install(package, str(gone.before), ctx.compat)
             if gone is not None and gone.before
-            else command("pip install {}", f"{package}{pin}"),
+            else command("pip install {}", f"{package}{pin}")
+            if asked
+            else "",
+            advice=""
+            if gone is not None or asked
+            else "a distribution may bear another name than the module it brings",
             safety=SAFE,
             key=package,
         )
+
+
+def _not_in_this_release(ctx: RuleContext, package: str, before: str, module: str) -> Finding:
+    return Finding(
+        f"{package} {before} → {ctx.after.package(package)} has no module `{module}`",
+        (f"packages.{package}",),
+        f"the package is installed, but this release of it brings no `{module}`: the module was moved or removed",
+        strength=STRONG,
+        fix=pip_install(package, before, ctx.compat),
+        safety=SAFE,
+        key=f"{package} {module}",
+        covers=(f"integrity.{package}.*",),
+    )
 
 
 @rule(

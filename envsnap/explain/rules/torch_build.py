@@ -145,6 +145,7 @@ def _fitting_wheel(ctx: RuleContext, capability: str) -> str:
         if index.get("cuda")
         and release(index["cuda"]) >= release(row["min_cuda"])
         and release(index["cuda"])[0] <= last
+        and release(index["cuda"]) <= release(row.get("last_wheel_cuda", "99"))
     ]
     if not tags:
         return ""
