@@ -243,6 +243,7 @@ def library_missing(ctx: RuleContext) -> Iterator[Finding]:
     capabilities = ctx.after.text("env.NVIDIA_DRIVER_CAPABILITIES")
     asked = "all" in capabilities or all(word in capabilities for word in ("compute", "utility"))
     in_container = ctx.after.is_container
+    runtime = ctx.change("container.runtime")
     yield Finding(
         "libcuda or NVML is not found" + (" in the container" if in_container else ""),
         (
@@ -253,7 +254,12 @@ def library_missing(ctx: RuleContext) -> Iterator[Finding]:
             "container.runtime",
         ),
         (
-            "the container runtime brings the host driver's libraries in: it was not used, "
+            "the container runtime brings the host driver's libraries in: "
+            + (
+                f"the runtime is {runtime.after} (was {runtime.before}), "
+                if runtime is not None
+                else "it was not used, "
+            )
             + (
                 "or its list of the driver's files (CDI) was written for another driver than the host now has"
                 if asked

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from envsnap.explain.declare import ERROR, HINT, PLAUSIBLE, STRONG, WARNING, Finding, rule
+from envsnap.explain.accuse import owners
+from envsnap.explain.declare import ERROR, HINT, PLAUSIBLE, SAFE, STRONG, SURE, WARNING, Finding, rule
+from envsnap.explain.shell import pip_install
+from envsnap.explain.symbols import explain_symbol
 from envsnap.paths import join_path
 
 if TYPE_CHECKING:
@@ -195,6 +198,59 @@ def other_branch(ctx: RuleContext) -> Iterator[Finding]:
         key="branch",
         covers=("driver.*", "gpu.*.gsp_firmware", "libraries.cuda.**", "libraries.nvml.**"),
     )
+
+
+@rule(
+    "ES117",
+    title="the driver lacks a function that a module calls",
+    component="driver",
+    reads=("driver.*", "libraries.cuda.**", "packages.*"),
+    sources=("https://github.com/sgl-project/sglang/issues/8654",),
+    fires=[
+        {
+            "both": {"driver.version": "535.183.01", "driver.cuda_version": "12.2"},
+            "before": {"packages.sgl-kernel": "0.1.7"},
+            "after": {"packages.sgl-kernel": "0.2.4"},
+            "error": "ImportError: /v/site-packages/sgl_kernel/common_ops.abi3.so: undefined symbol: cuGreenCtxDestroy",
+        }
+    ],
+    quiet=[
+        {"both": {"driver.version": "535.183.01"}, "error": "undefined symbol: cudaGetDriverEntryPointByVersion"},
+        {"both": {"driver.version": "535.183.01"}},
+    ],
+)
+def function_missing(ctx: RuleContext) -> Iterator[Finding]:
+    """Functions of libcuda (`cu…`) come with the driver, and a module built for a later CUDA calls newer ones."""
+    for match in ctx.error.symbols:
+        symbol = match.names["symbol"]
+        if explain_symbol(symbol, ctx.compat).component != "driver":
+            continue
+        callers = [
+            pattern.removeprefix("packages.")
+            for pattern in owners(match.names.get("library", ""), ctx.compat)
+            if pattern.startswith("packages.") and ctx.after.package(pattern.removeprefix("packages."))
+        ]
+        moved = ctx.change(f"packages.{callers[0]}") if callers else None
+        yield Finding(
+            f"driver {ctx.after.driver_version or 'here'} has no `{symbol}`"
+            + (f", which {callers[0]} {ctx.after.package(callers[0])} calls" if callers else ""),
+            (
+                *(f"packages.{name}" for name in callers[:1] if moved is not None),
+                "driver.version",
+                "driver.cuda_version",
+                "driver.userspace_version",
+                "libraries.cuda.dlopen.version",
+                *(f"packages.{name}" for name in callers[:1] if moved is None),
+            ),
+            "the function belongs to libcuda, which comes with the driver; the module was built for a later CUDA than "
+            f"this driver speaks ({ctx.after.text('driver.cuda_version') or 'unknown'})",
+            strength=SURE,
+            fix=pip_install(callers[0], str(moved.before), ctx.compat) if moved is not None and moved.before else "",
+            advice="or a newer driver",
+            safety=SAFE,
+            key=symbol,
+            covers=tuple(f"packages.{name}" for name in callers[:1]),
+        )
 
 
 _PROBED = {

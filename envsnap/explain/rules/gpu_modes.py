@@ -158,7 +158,8 @@ def slower(ctx: RuleContext) -> Iterator[Finding]:
             first = moved[0]
             key = first.path[1]
             yield Finding(
-                f"GPU {ctx.after.get(f'gpu.{key}.index', '?')}: {fact.replace('_', ' ')} {first.before} → "
+                f"GPU {ctx.after.get(f'gpu.{key}.index', '?')}: "
+                f"{fact.removesuffix('_total_mib').replace('_', ' ').replace('bar1', 'BAR1')} {first.before} → "
                 f"{first.after} {unit}".rstrip(),
                 (
                     *(".".join(change.path) for change in moved[:4]),
@@ -173,6 +174,7 @@ def slower(ctx: RuleContext) -> Iterator[Finding]:
                 else "",
                 safety=SAFE,
                 key=f"{fact} {key}",
+                component="p2p" if fact == "bar1_total_mib" else "",
             )
     for key, gpu in ctx.after.gpus.items():
         bad = [
@@ -297,6 +299,8 @@ def other_choice(ctx: RuleContext) -> Iterator[Finding]:
         if moved is None:
             continue
         told = ctx.error_is("visible", "memory", "gpu-memory-taken", "p2p", "collective")
+        others = ctx.before is not None and ctx.before.capabilities != ctx.after.capabilities
+        told = told or (others and ctx.error_is("arch"))
         yield Finding(
             f"{name} {moved.before if moved.before is not None else 'unset'} → "
             f"{moved.after if moved.after is not None else 'unset'}",

@@ -244,6 +244,56 @@ def _not_in_this_release(ctx: RuleContext, package: str, before: str, module: st
 
 
 @rule(
+    "ES237",
+    title="a package of the GPU stack was not installed again",
+    component="import",
+    severity=WARNING,
+    needs_both=True,
+    reads=_READS,
+    sources=("https://docs.flashinfer.ai/installation.html",),
+    fires=[
+        {
+            "both": {"packages.sglang": "0.5.13", "packages.flashinfer-python": "0.6.12"},
+            "before": {"packages.flashinfer-cubin": "0.6.12"},
+            "after": {"packages.flashinfer-cubin": None},
+        }
+    ],
+    quiet=[
+        {
+            "before": {"packages.sglang": "0.5.9", "packages.sgl-kernel": "0.3.21"},
+            "after": {"packages.sglang": "0.5.10", "packages.sglang-kernel": "0.4.1"},
+        },
+        {"before": {"packages.nvidia-nccl-cu12": "2.27.5"}, "after": {"packages.nvidia-nccl-cu13": "2.28.9"}},
+        {"before": {"packages.boto3": "1.42.73"}, "after": {"packages.torch": "2.9.1"}},
+    ],
+)
+def not_installed_again(ctx: RuleContext) -> Iterator[Finding]:
+    """Kernels and helpers that nothing requires (flash-attn, flashinfer-cubin, deep-gemm) are lost in a new install.
+
+    The program then compiles or downloads them, takes a slower way, or stops.
+    """
+    from envsnap.explain.relevance import package_weight
+
+    if any(ctx.change(f"packages.{name}") is not None for name in ("sglang", "vllm")) or ctx.before is None:
+        return
+    for change in ctx.changed("packages.*"):
+        name = change.path[1]
+        if change.kind != "removed" or name.startswith("nvidia-") or package_weight(name, ctx.before) < 3.5:
+            continue
+        told = name in ctx.error.text or name.replace("-", "_") in ctx.error.text
+        yield Finding(
+            f"{name} {change.before} is not installed any more",
+            (f"packages.{name}",),
+            "what it brought is now compiled or downloaded at run time, replaced by something slower, or missing",
+            strength=STRONG if told else PLAUSIBLE,
+            fix=pip_install(name, str(change.before), ctx.compat),
+            safety=SAFE,
+            key=name,
+            covers=(f"integrity.{name}.*", f"native.{name.replace('-', '_')}.*", f"origins.{name}.*"),
+        )
+
+
+@rule(
     "ES235",
     title="a package went back to an older release",
     component="pins",

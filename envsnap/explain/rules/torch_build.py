@@ -141,9 +141,8 @@ def _fitting_wheel(ctx: RuleContext, capability: str) -> str:
     last = int(row.get("last_cuda_major", 99))
     tags = [
         index
-        for index in ctx.compat.rows("wheel_index")
-        if index.get("cuda")
-        and release(index["cuda"]) >= release(row["min_cuda"])
+        for index in ctx.compat.torch_indexes(torch)
+        if release(index["cuda"]) >= release(row["min_cuda"])
         and release(index["cuda"])[0] <= last
         and release(index["cuda"]) <= release(row.get("last_wheel_cuda", "99"))
     ]

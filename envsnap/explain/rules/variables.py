@@ -294,6 +294,7 @@ def steering_changed(ctx: RuleContext) -> Iterator[Finding]:
         if effect in ("debug", "cache", "toolkit", "devices") or (effect == "hub" and not ctx.error_is("hub", "model")):
             continue
         touches = row.get("touches", ()) if row is not None else ()
+        touches = (*touches, "memory-fraction") if "memory" in touches else touches
         told = any(ctx.error_is(touch) for touch in touches) or name in ctx.error.text
         gone = change.kind == "removed"
         yield Finding(
