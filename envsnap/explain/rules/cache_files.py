@@ -129,7 +129,11 @@ def damaged(ctx: RuleContext) -> Iterator[Finding]:
             component="p2p",
         )
         return
-    if not ctx.error.has("json-in-cache", "cache-broken", "exec-format") or ctx.error.symbols:
+    if (
+        not ctx.error.has("json-in-cache", "cache-broken", "exec-format")
+        or ctx.error.symbols
+        or ctx.error.has("disk-full")
+    ):
         return
     named = accused(ctx)
     caches = ctx.after.table("caches")

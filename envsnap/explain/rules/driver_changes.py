@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from envsnap.explain.accuse import owners
-from envsnap.explain.declare import ERROR, HINT, PLAUSIBLE, SAFE, STRONG, SURE, WARNING, Finding, rule
-from envsnap.explain.shell import pip_install
+from envsnap.explain.declare import ERROR, HINT, PLAUSIBLE, REBOOT, RESTART, SAFE, STRONG, SURE, WARNING, Finding, rule
+from envsnap.explain.shell import command, in_turn, pip_install
 from envsnap.explain.symbols import explain_symbol
 from envsnap.paths import join_path
 
 if TYPE_CHECKING:
     from envsnap.explain.context import RuleContext
+    from envsnap.model import Change
 
 
 @rule(
@@ -78,11 +79,26 @@ def parameters_changed(ctx: RuleContext) -> Iterator[Finding]:
                 else "module parameters decide what the driver offers and how it manages memory, power and interrupts"
             ),
             strength=STRONG if p2p else PLAUSIBLE,
-            fix="export NCCL_P2P_DISABLE=1" if p2p else "",
-            advice="NCCL_P2P_DISABLE=1 tells whether it is this" if p2p else "",
+            fix="export NCCL_P2P_DISABLE=1" if p2p else _options(moved),
+            advice="NCCL_P2P_DISABLE=1 tells whether it is this"
+            if p2p
+            else "the module reads them when it is loaded: from /etc/modprobe.d, or from the initial RAM disk",
+            safety=RESTART if p2p else REBOOT,
             key=f"parameters {first.path[-1]}",
             covers=("driver.parameters.*", "config.modprobe*.**", *(("topology.p2p.*.*",) if p2p else ())),
         )
+
+
+def _options(moved: Sequence[Change]) -> str:
+    """The command that writes the former parameters down; empty where one had no value, or is of another module."""
+    words = [f"{change.path[-1]}={change.before}" for change in moved if change.before is not None]
+    if not words or len(words) < len(moved):
+        return ""
+    module = "nvidia_uvm" if all(word.startswith("uvm_") for word in words) else "nvidia"
+    if module == "nvidia" and not all(word.startswith("NVreg_") for word in words):
+        return ""
+    line = command("echo {} | sudo tee /etc/modprobe.d/nvidia-former.conf", f"options {module} {' '.join(words)}")
+    return in_turn(line, "sudo update-initramfs -u") if line else ""
 
 
 @rule(

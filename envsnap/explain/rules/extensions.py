@@ -105,6 +105,8 @@ def moved_apart(ctx: RuleContext) -> Iterator[Finding]:
             continue
         alone = moved is not None and moved.kind == "changed" and ctx.was("packages.torch") is not None
         left_behind = torch_moved and moved is None and row is not None and row["binding"] != "loose"
+        if left_behind and name in ("torchvision", "torchaudio"):
+            continue  # ES206 knows the release that belongs to this torch
         if not (alone or left_behind) or (alone and _fits_pins(ctx, name) and name not in accused):
             continue
         if alone and name not in accused and _is_content_with_torch(ctx, name):
@@ -156,7 +158,7 @@ def _apart(ctx: RuleContext, names: list[str], *, told: bool, is_accused: bool, 
     else:
         stayed = ", ".join(f"{name} {ctx.after.package(name)}" for name in names[:3]) + (" …" if names[3:] else "")
         headline = f"torch {torch.before if torch else ''} → {ctx.after.package('torch')}, {stayed} stayed"
-        fix, back = command("pip install --force-reinstall --no-cache-dir {}", names), False
+        fix, back = "", False  # the way back is torch's own
     words = [explain_symbol(match.names["symbol"], ctx.compat).words for match in ctx.error.symbols][:1]
     abi = ctx.after.get("torch.cxx11_abi")
     if abi is not None and words and "ABI" in words[0]:
@@ -178,7 +180,7 @@ def _apart(ctx: RuleContext, names: list[str], *, told: bool, is_accused: bool, 
         fix=fix,
         advice=""
         if back
-        else "each needs a wheel for this torch minor, CUDA major and C++ ABI, or a build from source",
+        else "or keep the new torch, with wheels for it (torch minor, CUDA major and C++ ABI) or a build from source",
         safety=SAFE,
         key=",".join(names),
         covers=tuple(
@@ -241,6 +243,7 @@ def wheel_for_other(ctx: RuleContext) -> Iterator[Finding]:
     abi = ctx.after.get("torch.cxx11_abi")
     cuda = ctx.after.torch_cuda
     python = "".join(ctx.after.text("python.version").split(".")[:2])
+    accused = accused_packages(ctx)
     for path, url in ctx.after.find("origins.*.url"):
         name, found = path[1], re.search(_WHEEL, str(url))
         if found is None or not ctx.after.package(name):
@@ -274,7 +277,7 @@ def wheel_for_other(ctx: RuleContext) -> Iterator[Finding]:
                 ),
                 "the wheel's file name says what it was built for: with another torch, CUDA major or C++ ABI its "
                 "symbols are missing (`undefined symbol`)",
-                strength=SURE,
+                strength=SURE if not accused or name in accused else STRONG - 1,
                 fix=pip_install(name, str(before), ctx.compat)
                 if before and before != ctx.after.package(name)
                 else command("pip install --no-binary {} --no-build-isolation {}", name, name),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -157,10 +158,12 @@ def slower(ctx: RuleContext) -> Iterator[Finding]:
         if moved:
             first = moved[0]
             key = first.path[1]
+            every = len(moved) > 1 and len(moved) == len(ctx.after.gpus)
+            who = f"all {len(moved)} GPUs" if every else f"GPU {ctx.after.get(f'gpu.{key}.index', '?')}"
+            who += f" and {len(moved) - 1} more" if len(moved) > 1 and not every else ""
+            what = re.sub("_(total_mib|w)$", "", fact).replace("_", " ").replace("bar1", "BAR1")
             yield Finding(
-                f"GPU {ctx.after.get(f'gpu.{key}.index', '?')}: "
-                f"{fact.removesuffix('_total_mib').replace('_', ' ').replace('bar1', 'BAR1')} {first.before} → "
-                f"{first.after} {unit}".rstrip(),
+                f"{who}: {what} {first.before} → {first.after} {unit}".rstrip(),
                 (
                     *(".".join(change.path) for change in moved[:4]),
                     f"gpu.{key}.{fact.removesuffix('_max')}_max" if fact == "pcie_width" else "",
@@ -169,9 +172,11 @@ def slower(ctx: RuleContext) -> Iterator[Finding]:
                 strength=STRONG
                 if ctx.error_is("slow", "hardware-speed", "p2p", "collective", "hardware")
                 else PLAUSIBLE,
-                fix=command("sudo nvidia-smi -i {} -pl {}", ctx.after.get(f"gpu.{key}.index", 0), first.before)
-                if fact == "power_limit_w"
-                else "",
+                fix=""
+                if fact != "power_limit_w"
+                else command("sudo nvidia-smi -pl {}", first.before)
+                if every
+                else command("sudo nvidia-smi -i {} -pl {}", ctx.after.get(f"gpu.{key}.index", 0), first.before),
                 safety=SAFE,
                 key=f"{fact} {key}",
                 component="p2p" if fact == "bar1_total_mib" else "",

@@ -97,7 +97,11 @@ def pin_violated(ctx: RuleContext) -> Iterator[Finding]:
             for name, asked in pins.items()
             if (version := ctx.after.package(name))
             and not satisfies(version, str(asked))
-            and not (framework == "torch" and _is_override(version, str(asked)))
+            and not (
+                framework == "torch"
+                and _is_override(version, str(asked))
+                and (name != "triton" or ctx.change("packages.triton") is None)
+            )
         ]
         text = ctx.error.text.lower().replace("_", "-")
         broken.sort(key=lambda pin: (pin[0] not in text, -package_weight(pin[0], ctx.after), pin[0]))

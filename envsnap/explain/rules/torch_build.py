@@ -281,7 +281,7 @@ def family_mixed(ctx: RuleContext) -> Iterator[Finding]:
                 f"{name} {version} does not belong to torch {torch}",
                 (f"packages.{name}", "packages.torch"),
                 f"torch {minor} goes with {name} {expected}; compiled operators of another release are not registered",
-                strength=STRONG,
+                strength=SURE if name in ctx.error.text else STRONG,
                 fix=command("pip install {}", f"{name}=={expected}.*"),
                 key=name,
             )
