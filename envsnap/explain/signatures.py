@@ -39,6 +39,13 @@ _EXCEPTION = (
     r"^(?:\S*\s+)?(?:[\w.]+\.)?([A-Z]\w*(?:Error|Exception|Interrupt|Exit|Failure)|Exception|Failed)\b:? ?(.*)$"
 )
 _FRAME = r'File "([^"]+)", line \d+'
+_PREFIX = (
+    r"(?:\((?:[^()]* )?pid=\d+[^()]*\)\s*)?"  # (Worker_TP0 pid=402)
+    r"(?:(ERROR|WARNING|INFO|DEBUG|CRITICAL)\s+[\d-]+ [\d:.,]+\s+)?"  # ERROR 10-13 02:13:08
+    r"(?:\[[^\[\]]*\]:?\s*)*"  # [core.py:708], [rank0]:, [2026-08-11 08:21:12 TP5]
+    r"(?:(INFO|DEBUG):\s+)?"
+)
+"""What the logs of engines and launchers put before a line, with its level."""
 _NOISE = str.maketrans(dict.fromkeys("0123456789", ""))
 
 
@@ -49,6 +56,24 @@ class Match(NamedTuple):
     line: str
     number: int
     names: Mapping[str, str]
+
+    @property
+    def text(self) -> str:
+        """The line without what a log puts before it."""
+        return without_prefix(self.line)
+
+    @property
+    def is_chatter(self) -> bool:
+        """Whether the log itself says that the line is no error: vLLM's INFO lines speak of everything."""
+        found = compiled(_PREFIX).match(self.line)
+        return found is not None and bool({"INFO", "DEBUG"} & set(found.groups()))
+
+
+def without_prefix(line: str) -> str:
+    """A line of a log without the process, level, time and source file before it."""
+    line = line.strip()
+    found = compiled(_PREFIX).match(line)
+    return (line[found.end() :] if found is not None else line) or line
 
 
 class ErrorFacts:
@@ -77,16 +102,37 @@ class ErrorFacts:
     @cached_property
     def first(self) -> Match | None:
         """The first real error: a root before any symptom, and a symptom before any consequence."""
-        for rank in ("root", "symptom", "consequence"):
-            for match in self.matches:
-                if match.signature.rank == rank:
-                    return match
-        return None
+        return next((match for match in self._by_rank if match.signature.rank != "warning"), None)
+
+    @cached_property
+    def _by_rank(self) -> list[Match]:
+        """All matches, most telling first; what a log calls mere information comes after its errors."""
+
+        def order(match: Match) -> tuple[bool, bool, int]:
+            rank = RANKS.index(match.signature.rank)
+            is_late = rank >= RANKS.index("consequence")
+            return is_late, not is_late and match.is_chatter, rank
+
+        return sorted(self.matches, key=order)
+
+    @cached_property
+    def headline(self) -> str:
+        """The line to show: the first real error, or the first exception where nothing but consequences is known."""
+        first = self.first
+        if (first is None or first.signature.rank == "consequence") and self.exceptions:
+            return self.exceptions[0]
+        return first.text if first is not None else ""
+
+    @cached_property
+    def means(self) -> str:
+        """What that line says, in words; empty where it is of no known kind."""
+        first = self.first
+        return first.signature.means if first is not None and self.headline == first.text else ""
 
     @cached_property
     def components(self) -> tuple[str, ...]:
         """What failed, most telling first, each once."""
-        ordered = [m for rank in ("root", "symptom") for m in self.matches if m.signature.rank == rank]
+        ordered = [match for match in self._by_rank if match.signature.rank in ("root", "symptom")]
         return tuple(dict.fromkeys(match.signature.component for match in ordered if match.signature.component))
 
     @cached_property
@@ -181,9 +227,9 @@ def _take_traceback(scan: _Scan, line: str) -> None:
         if len(scan.frames) < KEPT_LINES:
             scan.frames.append(frame.group(1))
         return
-    exception = scan.find_exception(line.strip())
-    if exception is not None and len(scan.exceptions) < 20:
-        scan.exceptions.append(line.strip())
+    told = without_prefix(line)
+    if scan.find_exception(told) is not None and len(scan.exceptions) < 20:
+        scan.exceptions.append(told)
 
 
 def _names(match: re.Match[str]) -> dict[str, str]:

@@ -63,6 +63,7 @@ SAMPLES = {
     "version-mismatch-pair": "RuntimeError: flashinfer-cubin version (0.6.3) does not match flashinfer version (0.6.4).",
     "cubin-download": "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='edge.urm.nvidia.com', port=443): Max retries exceeded",
     "p2p-list": '  File "/v/vllm/distributed/device_communicators/custom_all_reduce_utils.py", line 352, in gpu_p2p_access_check',
+    "stale-handle": "OSError: [Errno 116] Stale file handle: '/models/cache/k.json.tmp' -> '/models/cache/k.json'",
     "multiple-packages": "  CuPy may not function correctly because multiple CuPy packages are installed",
     "not-divisible": "ValueError: Total number of attention heads (64) must be divisible by tensor parallel size (6).",
     "protobuf-generated": "TypeError: Descriptors cannot be created directly.",

@@ -86,7 +86,7 @@ def tool_missing(ctx: RuleContext) -> Iterator[Finding]:
     yield Finding(
         f"{what} {is_not[0]} not there for run-time compilation",
         (*moved, *paths, *toolkit),
-        f"`{_told(match.line)}`: kernels that are compiled at first use need {is_not[1]}"
+        f"`{match.text[:90]}`: kernels that are compiled at first use need {is_not[1]}"
         + ("; the image changed" if any(path.startswith("container") for path in moved) else ""),
         strength=STRONG,
         advice="the former image has it; what is installed into a running container is gone with it"
@@ -105,11 +105,6 @@ def tool_missing(ctx: RuleContext) -> Iterator[Finding]:
             "container.digest",
         ),
     )
-
-
-def _told(line: str) -> str:
-    """A line without what a log puts before it: process, level, time, source file."""
-    return re.sub(r"^(?:\([^)]*\)\s*)?(?:[A-Z]+ [\d-]+ [\d:]+ )?(?:\[[^\]]*\]:?\s*)*", "", line.strip()).strip()[:90]
 
 
 @rule(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from envsnap.explain.accuse import owners
 from envsnap.explain.declare import HINT, PLAUSIBLE, SAFE, STRONG, SURE, WARNING, Finding, rule
@@ -152,9 +152,11 @@ def _fits_pins(ctx: RuleContext, name: str) -> bool:
 def _apart(ctx: RuleContext, names: list[str], *, told: bool, is_accused: bool, is_aside: bool = False) -> Finding:
     """One finding for extensions that moved or stayed alone. `is_aside`: the error names another one."""
     torch, moved = ctx.change("packages.torch"), ctx.change(f"packages.{names[0]}")
+    asked: Any = None
     if moved is not None:
         headline = f"{names[0]} {moved.before} → {moved.after}, torch stayed at {ctx.after.package('torch')}"
         fix, back = pip_install(names[0], str(moved.before or ""), ctx.compat), True
+        asked = ctx.after.get(f"pins.{names[0]}.torch")
     else:
         stayed = ", ".join(f"{name} {ctx.after.package(name)}" for name in names[:3]) + (" …" if names[3:] else "")
         headline = f"torch {torch.before if torch else ''} → {ctx.after.package('torch')}, {stayed} stayed"
@@ -178,7 +180,9 @@ def _apart(ctx: RuleContext, names: list[str], *, told: bool, is_accused: bool, 
         "; ".join((*words, why)),
         strength=HINT if is_aside else SURE if told and is_accused else STRONG if told else PLAUSIBLE,
         fix=fix,
-        advice=""
+        advice=f"or torch{asked}, which {names[0]} {ctx.after.package(names[0])} asks for"
+        if back and asked and not satisfies(ctx.after.package("torch"), str(asked))
+        else ""
         if back
         else "or keep the new torch, with wheels for it (torch minor, CUDA major and C++ ABI) or a build from source",
         safety=SAFE,
@@ -186,7 +190,12 @@ def _apart(ctx: RuleContext, names: list[str], *, told: bool, is_accused: bool, 
         covers=tuple(
             pattern
             for name in names
-            for pattern in (f"origins.{name}.**", f"native.{name.replace('-', '_')}.**", f"integrity.{name}.**")
+            for pattern in (
+                f"origins.{name}.**",
+                f"native.{name.replace('-', '_')}.**",
+                f"integrity.{name}.**",
+                f"pins.{name}.torch",
+            )
         ),
     )
 

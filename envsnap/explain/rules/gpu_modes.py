@@ -57,7 +57,7 @@ def mode_changed(ctx: RuleContext) -> Iterator[Finding]:
             and ctx.after.get("gpus.visible_count", 8) < (ctx.after.local_ranks or 1)
         )
         yield Finding(
-            f"{name.replace('_', ' ')} {first.before} → {first.after}"
+            f"{name.replace('_', ' ').replace('mig', 'MIG').replace('ecc', 'ECC')} {first.before} → {first.after}"
             + (f" on {len(moved)} GPUs" if len(moved) > 1 else ""),
             (
                 *(".".join(change.path) for change in moved[:4]),

@@ -143,7 +143,7 @@ def swallowed_import(ctx: RuleContext) -> Iterator[Finding]:
         yield Finding(
             f"{package} {version} is installed: its import failed, and the reason was swallowed",
             (f"packages.{package}", *(f"packages.{user}" for user in users)),
-            f"`{match.line.strip()[:100]}` stands for an ImportError inside {package}"
+            f"`{match.text[:100]}` stands for an ImportError inside {package}"
             + (f" ({', '.join(users)} asks it for a name that it no longer has)" if users else ""),
             strength=STRONG if moved is not None or users else PLAUSIBLE,
             fix=pip_install(package, str(moved.before), ctx.compat) if moved is not None and moved.before else "",
