@@ -50,7 +50,14 @@ def safe(text: str) -> str:
     """A text that cannot move the cursor or forge a line: control characters become escapes."""
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    """A character as an escape; a byte of a file's name that is no UTF-8 as that byte."""
+    if "\udc80" <= char <= "\udcff":
+        return f"\\x{ord(char) - 0xDC00:02x}"
+    return char.encode("unicode_escape").decode()
 
 
 def table(rows: Sequence[Sequence[Piece]], indent: int = 2, gap: int = 2, widest: int = 44) -> list[Line]:
