@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from envsnap.model import Change, ChangeSet, Snapshot, Suspect
 from envsnap.paths import join_path
-from envsnap.render.diff_text import Notes, by_section, group_label, same_on_several, totals
+from envsnap.render.change_rows import change_rows
+from envsnap.render.diff_text import Notes, by_section, totals
 from envsnap.render.explain_text import explained_by
 from envsnap.render.gpu_names import gpu_names
 from envsnap.render.lines import plain
@@ -136,9 +137,9 @@ def _differences(
     names = gpu_names(changes.after, changes.before)
     codes = explained_by(explanation.suspects if explanation is not None else ())
     for name, group in by_section(changes.changes):
-        groups = same_on_several(group)
-        rows = [_row(one[0], group_label(one, names), codes, notes, longest) for one in groups[:most]]
-        yield from _table(name, len(group), rows, len(groups) - most)
+        found = change_rows(group, names)
+        rows = [_row(change, called, codes, notes, longest) for change, called in found[:most]]
+        yield from _table(name, len(group), rows, len(found) - most)
         if any(change.path[:2] == ("topology", "link") for change in group):
             matrix = plain(topology_lines(changes.after, changes.before))
             yield from (*details("Links between GPUs", fence(matrix[:6000])), "")
@@ -177,7 +178,7 @@ def _row(change: Change, name: str, codes: Mapping[tuple[str, ...], str], notes:
     if change.step:
         after += f" ({change.step if change.direction else 'same version, written differently'})"
     found = codes.get(change.path, "")
-    fact = code(" ".join(name.split())) + (f" {found}" if found.startswith("ES") else "")
+    fact = code(name) + (f" {found}" if found.startswith("ES") else "")
     for note in notes.get(change.path, [])[:_MOST_ITEMS]:
         fact += f"<br>{prose(value_text(note, longest))}"
     return [mark, fact, before, after]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from envsnap.model import Change, ChangeSet, Snapshot, Suspect
 from envsnap.paths import join_path
-from envsnap.render.diff_text import Notes, by_section, group_label, same_on_several, totals
+from envsnap.render.change_rows import change_rows
+from envsnap.render.diff_text import Notes, by_section, totals
 from envsnap.render.explain_text import explained_by
 from envsnap.render.gpu_names import gpu_names
 from envsnap.render.page import badge, folded, grid, mark, outcome, page, prose, quiet, section, value
@@ -128,13 +129,13 @@ def suspect_card(suspect: Suspect, title: str) -> str:
     rows = []
     for one in suspect.evidence[:_MOST_EVIDENCE]:
         same = one.before == one.after
-        told = _side(one.path[0], one.after) if same else _both(one.path[0], one.before, one.after)
+        told = value(_side(one.path[0], one.after)) if same else _both(one.path[0], one.before, one.after)
         if same and one.after is None and one.note:
-            told = "not known"
+            told = value("not known")
         rows.append(
             [
                 value(join_path(one.path)),
-                value(told),
+                told,
                 f'<span class="note">{prose(one.note)}</span>' if one.note else "",
             ]
         )
@@ -181,7 +182,7 @@ def changes_section(
     parts: list[str] = []
     shown = 0
     for name, group in by_section(changes.changes):
-        rows = [_row(one[0], group_label(one, names), codes, notes or {}) for one in same_on_several(group)]
+        rows = [_row(change, called, codes, notes or {}) for change, called in change_rows(group, names)]
         shown += len(rows)
         parts.append(_folded_table(name, len(group), rows, is_open=shown <= _MOST_OPEN or not parts))
     if show_all and changes.minor:
@@ -233,9 +234,7 @@ def _items(items: list[str], sign: str, kind: str) -> str:
     lines = [f"{mark(sign, kind, kind)} {value(item)}" for item in items[:_MOST_ITEMS]]
     if len(items) > _MOST_ITEMS:
         lines.append(f'<span class="note">… {len(items) - _MOST_ITEMS} more</span>')
-    return (
-        "<br>".join(lines) or '<span class="note">nothing of it is gone</span>' if sign == "−" else "<br>".join(lines)
-    )
+    return "<br>".join(lines)
 
 
 def _unknown_table(unknown: Sequence[Change]) -> str:
@@ -256,7 +255,13 @@ def _side(section_: str, fact: Any) -> str:
 
 
 def _both(section_: str, before: Any, after: Any) -> str:
-    return f"{_side(section_, before)} → {_side(section_, after)}"
+    """Both values with an arrow; of two lists what is gone and what is new."""
+    if isinstance(before, list) and isinstance(after, list):
+        edits = list_edits(before, after, ordered=False)
+        if edits:
+            gone, new = ([item for sign, item in edits if sign == side] for side in "-+")
+            return "<br>".join(filter(None, (_items(gone, "−", "removed"), _items(new, "+", "added"))))
+    return value(f"{_side(section_, before)} → {_side(section_, after)}")
 
 
 # -- pictures ---------------------------------------------------------------------------------------------------------

@@ -44,8 +44,9 @@ def section(heading: str, parts: Iterable[str]) -> str:
 def block(title: str, text: str, *, is_folded: bool = True) -> str:
     """A text under its title, folded where it is long."""
     if not is_folded:
-        return f"<h3>{escape(title)}</h3>\n<pre>{escape(text)}</pre>" if title else f"<pre>{escape(text)}</pre>"
-    return f"<details>\n<summary>{escape(title)}</summary>\n<pre>{escape(text)}</pre>\n</details>"
+        above = f"<h3>{escape(title)}</h3>\n" if title else ""
+        return f'{above}<pre class="wrap">{escape(text)}</pre>'
+    return f'<details>\n<summary>{escape(title)}</summary>\n<pre tabindex="0">{escape(text)}</pre>\n</details>'
 
 
 def prose(text: str) -> str:

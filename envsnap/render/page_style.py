@@ -24,6 +24,7 @@ code, pre, .value { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, 
 code { background: var(--panel); border-radius: .25rem; padding: .1em .3em; overflow-wrap: anywhere; }
 pre { overflow-x: auto; background: var(--panel); border: 1px solid var(--rule); border-radius: .4rem;
   margin: .5rem 0; padding: .6rem .8rem; }
+.wrap { white-space: pre-wrap; overflow-wrap: anywhere; }
 .quiet { color: var(--quiet); } .notes { font-size: .9rem; }
 .kicker { color: var(--quiet); font-size: .8rem; letter-spacing: .06em; margin: 0 0 .25rem; text-transform:
   uppercase; }
@@ -53,6 +54,7 @@ th, td { border-bottom: 1px solid var(--rule); overflow-wrap: anywhere; padding:
 thead th { color: var(--quiet); font-size: .8rem; font-weight: 600; }
 tbody th { font-weight: 600; }
 .ends td:not(:last-child), .ends th { overflow-wrap: normal; white-space: nowrap; }
+article th:first-child { width: 36%; }
 .changes { table-layout: fixed; } .changes th:first-child, .changes td:first-child { padding-right: 0; width:
   1.6rem; }
 .changes th:nth-child(2) { width: 34%; }
@@ -75,6 +77,7 @@ svg .strong { font-weight: 700; } svg .faint { fill: var(--quiet); font-weight: 
 .node.gone { stroke: var(--cause); stroke-dasharray: 4 3; } .node.moved { stroke: var(--cause); stroke-width: 3; }
 .numa-name { fill: var(--quiet); paint-order: stroke; stroke: var(--paper); stroke-width: 5px; }
 .numa { fill: none; stroke: var(--panel); stroke-width: 62; }
+.sides.alone svg { width: min(100%, 27rem); } .sides.alone > div { border: 0; padding: 0; }
 .link { fill: none; stroke: var(--quiet); } .link.nv { stroke: var(--good); }
 .link.pxb { stroke-dasharray: 10 3; } .link.phb, .link.node-link { stroke: var(--suspect); stroke-dasharray: 5 4; }
 .link.sys { stroke: var(--cause); stroke-dasharray: 2 4; }

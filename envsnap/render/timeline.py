@@ -64,7 +64,8 @@ def timeline_figure(stops: Sequence[Stop], ends: Mapping[str, str] | None = None
     """The figure of stops, oldest first, with its table, newest first. `ends`: words for snapshots, by identifier."""
     shown = stops[-MOST_COLUMNS:]
     said = _said(stops)
-    lanes = [section for section in SECTION_ORDER if any(section in stop.changed for stop in shown[1:])]
+    found = {name for stop in shown[1:] for name in stop.changed}
+    lanes = [*(name for name in SECTION_ORDER if name in found), *sorted(found - set(SECTION_ORDER))]
     parts = ['<figure class="timeline">', _legend(lanes)]
     parts.append(scroll("Timeline of launches", _picture(shown, lanes, ends or {}, name, said)))
     more = f" The picture shows the newest {len(shown)} of {len(stops)} runs." if len(shown) < len(stops) else ""

@@ -33,7 +33,7 @@ def meaning_of(links: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def matrix_table(was: Wiring, now: Wiring, names: Mapping[str, str]) -> str:
-    """The links as rows and columns; a cell that changed reads `NV18 → SYS`."""
+    """The links as rows and columns; a cell that changed reads `NV18→SYS`."""
     keys = [*now.gpus, *(key for key in was.gpus if key not in now.gpus)][:_MOST]
     nics = sorted({*now.nics, *was.nics})[:_MOST]
     rows = []
@@ -68,7 +68,7 @@ def _head(key: str, name: str, was: Collection[str], now: Collection[str]) -> st
 def _cell(was: str | None, now: str | None) -> str:
     """What one side did not record is no change."""
     if was is not None and now is not None and was != now:
-        return f'<td class="changed">{escape(f"{value_text(was, 12)} → {value_text(now, 12)}")}</td>'
+        return f'<td class="changed">{escape(f"{value_text(was, 12)}→{value_text(now, 12)}")}</td>'
     link = now if now is not None else was
     return f'<td class="{link_class(link)}">{escape(value_text(link, 12))}</td>' if link is not None else "<td>?</td>"
 

@@ -31,6 +31,11 @@ class Wiring:
         found = self.links.get((one, other))
         return found if found is not None else self.links.get((other, one))
 
+    def rewired(self, other: Wiring, nic: str) -> bool:
+        """Whether an adapter of both sides reaches a GPU of both sides in another way."""
+        ours, theirs = self.nics[nic], other.nics[nic]
+        return any(ours[key] != theirs[key] for key in ours.keys() & theirs.keys())
+
     def classes(self) -> Iterator[str]:
         """The class of each link."""
         yield from self.links.values()
