@@ -37,9 +37,7 @@ def _first_failure(stops: Sequence[Stop]) -> str:
     symptom = oldest.outcome.get("symptom") or []
     if isinstance(symptom, list) and symptom:
         parts.append(f"<p><code>{escape(value_text(str(symptom[0]), 300))}</code></p>")
-    if firsts[-1] == 0:
-        parts.append("<p>It is the oldest shown: nothing before it to compare with.</p>")
-    elif stop.told:
+    if stop.told:
         before = value_text(stops[firsts[-1] - 1].run.newest.short)
         items = "".join(f"<li>{value(one)}</li>" for one in stop.told)
         parts.append(f"<p>Changed since the launch before it ({value(before)}):</p>\n<ul>{items}</ul>")

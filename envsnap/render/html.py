@@ -27,14 +27,14 @@ _MARKS = {
 }
 _ARROWS = {"up": "↑", "down": "↓"}
 _LONGEST = 400
-_MOST_ITEMS = 20
+_MOST_ITEMS, _FEW_ITEMS = 20, 5
 _MOST_EVIDENCE = 12
 _MOST_CAUSES = 6
 _MOST_OTHERS = 12
 _MOST_ROWS = 200
 """Rows of one section's table; `--json` has them all."""
-_MOST_OPEN = 120
-"""Rows that are shown before what follows is folded."""
+_MOST_OPEN, _FEW_ROWS = 120, 12
+"""Rows that are shown before the longer of the tables that follow are folded."""
 
 
 def diff_page(
@@ -183,8 +183,9 @@ def changes_section(
     shown = 0
     for name, group in by_section(changes.changes):
         rows = [_row(change, called, codes, notes or {}) for change, called in change_rows(group, names)]
-        shown += len(rows)
-        parts.append(_folded_table(name, len(group), rows, is_open=shown <= _MOST_OPEN or not parts))
+        is_open = len(rows) <= _FEW_ROWS or shown + len(rows) <= _MOST_OPEN or not parts
+        shown += len(rows) if is_open else 0
+        parts.append(_folded_table(name, len(group), rows, is_open=is_open))
     if show_all and changes.minor:
         rows = [_row(change, f"{change.section}.{label(change.path)}", codes, {}) for change in changes.minor]
         parts.append(_folded_table("volatile, or within its tolerance", len(rows), rows, is_open=False))
@@ -230,10 +231,10 @@ def _sides(change: Change) -> tuple[str, str]:
     return value(_side(change.section, change.before)), value(_side(change.section, change.after))
 
 
-def _items(items: list[str], sign: str, kind: str) -> str:
-    lines = [f"{mark(sign, kind, kind)} {value(item)}" for item in items[:_MOST_ITEMS]]
-    if len(items) > _MOST_ITEMS:
-        lines.append(f'<span class="note">… {len(items) - _MOST_ITEMS} more</span>')
+def _items(items: list[str], sign: str, kind: str, most: int = _MOST_ITEMS) -> str:
+    lines = [f"{mark(sign, kind, kind)} {value(item)}" for item in items[:most]]
+    if len(items) > most:
+        lines.append(f'<span class="note">… {len(items) - most} more</span>')
     return "<br>".join(lines)
 
 
@@ -260,7 +261,8 @@ def _both(section_: str, before: Any, after: Any) -> str:
         edits = list_edits(before, after, ordered=False)
         if edits:
             gone, new = ([item for sign, item in edits if sign == side] for side in "-+")
-            return "<br>".join(filter(None, (_items(gone, "−", "removed"), _items(new, "+", "added"))))
+            few = (_items(gone, "−", "removed", _FEW_ITEMS), _items(new, "+", "added", _FEW_ITEMS))
+            return "<br>".join(filter(None, few))
     return value(f"{_side(section_, before)} → {_side(section_, after)}")
 
 

@@ -90,8 +90,9 @@ def grid(
 ) -> str:
     """A table of cells that are HTML already; on a narrow screen each row is a paragraph with its heads before it.
 
-    `is_headed`: the first cell of a row is its head.
+    `is_headed`: the first cell of a row is its head; without it, the first column that has a name needs no name there.
     """
+    unnamed = "" if is_headed else next(filter(None, heads), "")
     columns = "".join(f'<th scope="col">{escape(head)}</th>' if head else "<td></td>" for head in heads)
     above = f"<caption>{escape(caption)}</caption>\n" if caption else ""
     lines = []
@@ -101,7 +102,7 @@ def grid(
             if place == 0 and is_headed:
                 cells.append(f'<th scope="row">{cell}</th>')
             else:
-                named = f' data-head="{escape(head)}"' if head and cell else ""
+                named = f' data-head="{escape(head)}"' if head not in ("", unnamed) and cell else ""
                 cells.append(f"<td{named}>{cell}</td>")
         lines.append(f"<tr>{''.join(cells)}</tr>")
     return (

@@ -122,6 +122,7 @@ footer { border-top: 1px solid var(--rule); color: var(--quiet); font-size: .85r
   thead { display: table-header-group; } pre { white-space: pre-wrap; overflow-wrap: anywhere; }
   svg, .timeline svg { max-width: 100%; } .badge, .matrix .changed { print-color-adjust: exact; }
   details::details-content { content-visibility: visible; block-size: auto; }
+  .matrix { break-inside: avoid; }
   .matrix td, .matrix th { font-size: 6.5pt; padding: .1rem .25rem; }
 }
 """

@@ -15,8 +15,8 @@ from envsnap.render.page import folded, grid, outcome, quiet, scroll, value
 from envsnap.render.values import as_time, value_text, when
 from envsnap.sections import SECTION_ORDER
 
-MOST_COLUMNS = 60
-"""Runs that the picture shows; the table has them all."""
+MOST_COLUMNS = 34
+"""Runs that the picture shows, as many as fit on a screen; the table has them all."""
 _MOST_OPEN_ROWS = 40
 _GUTTER = 92
 _WIDE = 1020
@@ -51,10 +51,13 @@ class Stop:
 
 
 def first_bads(stops: Sequence[Stop]) -> list[int]:
-    """The places of the stops (oldest first) that failed where the last marked one before did not."""
+    """The places of the stops (oldest first) that failed where the last marked one before did not.
+
+    Of the very first it is not known what was before it.
+    """
     found, last = [], ""
     for place, stop in enumerate(stops):
-        if stop.status == "bad" and last != "bad":
+        if place and stop.status == "bad" and last != "bad":
             found.append(place)
         last = stop.status or last
     return found
@@ -64,10 +67,18 @@ def timeline_figure(stops: Sequence[Stop], ends: Mapping[str, str] | None = None
     """The figure of stops, oldest first, with its table, newest first. `ends`: words for snapshots, by identifier."""
     shown = stops[-MOST_COLUMNS:]
     said = _said(stops)
+    left_out = len(stops) - len(shown)
+    firsts = [place - left_out for place in first_bads(stops) if place >= left_out]
+    host = value_text(shown[-1].run.newest.meta.get("host") or " ").strip()
     found = {name for stop in shown[1:] for name in stop.changed}
     lanes = [*(name for name in SECTION_ORDER if name in found), *sorted(found - set(SECTION_ORDER))]
     parts = ['<figure class="timeline">', _legend(lanes)]
-    parts.append(scroll("Timeline of launches", _picture(shown, lanes, ends or {}, name, said)))
+    parts.append(
+        scroll(
+            f"Launches as a picture{f' ({host})' if host else ''}",
+            _picture(shown, lanes, ends or {}, name, said, firsts),
+        )
+    )
     more = f" The picture shows the newest {len(shown)} of {len(stops)} runs." if len(shown) < len(stops) else ""
     parts.append(f"<figcaption>{escape(said + more)}</figcaption>")
     if lanes:
@@ -102,7 +113,9 @@ def _count(number: int, word: str) -> str:
 # -- the picture ------------------------------------------------------------------------------------------------------
 
 
-def _picture(stops: Sequence[Stop], lanes: Sequence[str], ends: Mapping[str, str], name: str, said: str) -> str:
+def _picture(
+    stops: Sequence[Stop], lanes: Sequence[str], ends: Mapping[str, str], name: str, said: str, firsts: Sequence[int]
+) -> str:
     step = max(30, min(104, _WIDE // max(len(stops), 1)))
     wide = _GUTTER + step * len(stops) + 8
     high = _TOP + _LANE * len(lanes) + 46
@@ -114,8 +127,7 @@ def _picture(stops: Sequence[Stop], lanes: Sequence[str], ends: Mapping[str, str
         f'<title id="{name}-title">Launches, and what changed before each</title>',
         f'<desc id="{name}-desc">{escape(said)} The table below says the same.</desc>',
     ]
-    firsts = set(first_bads(stops))
-    for place in sorted(firsts):
+    for place in firsts:
         x = at[place]
         parts.append(
             f'<rect class="first-bad" x="{x - step // 2}" y="16" width="{step}" height="{foot - 12}"/>'
@@ -143,7 +155,7 @@ def _dot(x: int, y: int, stop: Stop) -> str:
     words = kind if kind != "none" else "not marked"
     count = len(stop.run.heads)
     title = f"{stop.called}, {when(stop.run.newest.taken_at)}: {words}{f', {count} identical' if count > 1 else ''}"
-    many = f'<text class="tiny" x="{x + 11}" y="{y - 6}">×{count}</text>' if count > 1 else ""
+    many = f'<text class="tiny" x="{x}" y="{y - 13}" text-anchor="middle">×{count}</text>' if count > 1 else ""
     return f"<g><title>{escape(title)}</title>{_shape(kind, x, y)}{many}</g>"
 
 

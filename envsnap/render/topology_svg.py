@@ -71,7 +71,7 @@ def _figure(title: str, sides: Sequence[tuple[str, Wiring]], names: Mapping[str,
     links = [link for one in (was, now) for link in one.classes()]
     parts.append(f"<figcaption>{escape(said)}{'' if is_small else ' Too many for a picture.'}</figcaption>")
     parts.append(_legend(links, is_moved=is_small and (was.links, was.nics) != (now.links, now.nics)))
-    parts.append(matrix_table(was, now, names))
+    parts.append(matrix_table(was, now, names, title))
     parts += [quiet(line) for line in unpeered(now, names)]
     return "\n".join([*filter(None, parts), "</figure>"])
 

@@ -32,8 +32,8 @@ def meaning_of(links: Iterable[str]) -> list[tuple[str, str]]:
     return rows + [(sign, words) for sign, words in MEANING.items() if sign in found]
 
 
-def matrix_table(was: Wiring, now: Wiring, names: Mapping[str, str]) -> str:
-    """The links as rows and columns; a cell that changed reads `NV18→SYS`."""
+def matrix_table(was: Wiring, now: Wiring, names: Mapping[str, str], title: str = "") -> str:
+    """The links as rows and columns; a cell that changed reads `NV18→SYS`. `title`: which of two machines."""
     keys = [*now.gpus, *(key for key in was.gpus if key not in now.gpus)][:_MOST]
     nics = sorted({*now.nics, *was.nics})[:_MOST]
     rows = []
@@ -57,7 +57,7 @@ def matrix_table(was: Wiring, now: Wiring, names: Mapping[str, str]) -> str:
         f'<table class="matrix">\n<caption>The same as a table{more}</caption>\n'
         f"<thead><tr><td></td>{columns}</tr></thead>\n<tbody>\n" + "\n".join(rows) + "\n</tbody>\n</table>"
     )
-    return scroll("Links between GPUs and adapters", table)
+    return scroll(f"Links between GPUs and adapters{f', {title.lower()}' if title else ''}", table)
 
 
 def _head(key: str, name: str, was: Collection[str], now: Collection[str]) -> str:
