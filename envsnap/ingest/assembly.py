@@ -87,9 +87,18 @@ def merge(blocks: Sequence[Block]) -> tuple[dict[Path, Sighting], list[Contradic
             facts[path] = values[0]
         else:
             contradictions.append(Contradiction(path, tuple(values)))
+    _drop_left_open(facts)
     for key in {path[1] for path in facts if path[0] == "gpu"}:
         _complete_gpu(facts, key)
     return facts, contradictions
+
+
+def _drop_left_open(facts: dict[Path, Sighting]) -> None:
+    """Leave out an argument that was left open, or only asked for, where the text also has the table it became."""
+    tables = {path[:end] for path in facts if len(path) > 3 for end in range(3, len(path))}  # noqa: PLR2004 - arguments
+    for path in tables & facts.keys():
+        if facts[path].is_weak or facts[path].value in ("None", ""):
+            del facts[path]
 
 
 def _with_key(seen: Sighting, keys: Mapping[str, str]) -> Sighting:

@@ -84,6 +84,8 @@ def drifts(path: Path) -> bool:
 
 _SHORTENED = frozenset((("driver", "nvml_version"), ("python", "version")))
 """Versions that some programs print without their last component."""
+_LOCAL = frozenset((("torch", "version"), ("packages", "torch")))
+"""Versions whose wheel says in one place `2.6.0`, in another `2.6.0+cu124`."""
 
 
 def agree(one: Any, other: Any, path: Path = ()) -> bool:
@@ -101,6 +103,8 @@ def is_start_of(short: str, whole: str, path: Path = ()) -> bool:
     """Whether a text is another one that was cut short: `NVIDIA RTX 6000 Ada Gene...`, a version's first components."""
     if path in _SHORTENED:
         return whole.startswith(short + ".")
+    if path in _LOCAL:
+        return whole.startswith(short + "+")
     return short.endswith("...") and len(short) > 6 and whole.startswith(short[:-3])  # noqa: PLR2004 - dots and a word
 
 
@@ -177,6 +181,12 @@ class Findings:
             self._latest[source, label] = block
             self.blocks.append(block)
         return block
+
+    def is_near(self, sources: tuple[str, ...], line: int, distance: int = 30) -> bool:
+        """Whether the first of some formats began before a line, and one of them told a fact shortly before it."""
+        blocks = [block for block in self._latest.values() if block.source in sources]
+        began = any(block.source == sources[0] and block.first < line for block in blocks)
+        return began and any(0 < line - block.last <= distance for block in blocks)
 
     def _fold(self, finished: Block) -> None:
         """Leave out the reading before a finished one, where it said the same: a log may repeat itself for days."""

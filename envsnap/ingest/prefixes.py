@@ -63,6 +63,7 @@ _PLAIN_TIME = re.compile(
     + r" [\w.:]{1,80}: | \|(?: |$)(?=[|+]|.{0,4000}[^|]$|$)| )"
 )
 _VLLM = re.compile(_LEVEL + r" \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})? \[?[\w./-]{1,120}:\d{1,6}\](?: |$)")
+_LEVEL_AND_TIME = re.compile(_LEVEL + r" {1,8}" + _TIME + r"(?: |$)")
 _LOGGER = re.compile(_LEVEL + r":(?:[\w.]{1,120}:)? ?(?=\S)")
 _SYSLOG = re.compile(r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d ([\w.-]{1,64}) [\w./()@-]{1,64}(?:\[\d{1,9}\])?: ?")
 _COMPOSE = re.compile(r"(\[[\w.-]{1,63}\]|[A-Za-z0-9][\w.-]{0,63}) {0,40}\|(?: |$)")
@@ -129,7 +130,7 @@ def _prefix_at(text: str, at: int) -> _Prefix | None:
         )
     if first.isupper():
         found = _plain(_VLLM.match(text, at)) or _plain(_LOGGER.match(text, at)) or _with_host(_SYSLOG.match(text, at))
-        return found or _compose(text, at)
+        return found or _plain(_LEVEL_AND_TIME.match(text, at)) or _compose(text, at)
     return _compose(text, at) if first.isalpha() else None
 
 

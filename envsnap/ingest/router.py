@@ -47,6 +47,7 @@ class Router:
     def __init__(self, findings: Findings, name: str = "") -> None:
         self.findings = findings
         self.readers = [reader(findings) for reader in READERS]
+        self._json = next(reader for reader in self.readers if isinstance(reader, JsonReader))
         self.skipped = 0
         """How often lines of a long log were passed over."""
         if _REQUIREMENTS.search(name):
@@ -65,20 +66,36 @@ class Router:
 
     def read(self, line: Line) -> None:
         """Offer a line to the readers; one that is nobody's is counted as other text."""
-        length = len(line.text)
-        for reader in self.readers:
-            if length <= reader.longest and reader.read(line):
-                return
+        is_json = self._offer(line, self.readers[:1])
+        self._return()
+        if not is_json:
+            self._read_other(line)
+
+    def _read_other(self, line: Line) -> None:
+        if self._offer(line, self.readers[1:]):
+            return
         if line.bare and line.bare.strip("=-+|_ "):
             self.findings.unread("other text", line.number, line.bare)
+
+    def _offer(self, line: Line, readers: list[Reader]) -> bool:
+        length = len(line.text)
+        return any(length <= reader.longest and reader.read(line) for reader in readers)
+
+    def _return(self) -> None:
+        """Offer the lines of what was no JSON document to the other readers."""
+        if self._json.returned:
+            lines, self._json.returned = self._json.returned, []
+            for line in lines:
+                self._offer(line, self.readers[1:])
 
     def skip(self) -> None:
         """Lines are passed over: whatever is open ends here."""
         self.skipped += 1
-        for reader in self.readers:
-            reader.close()
+        self.close()
 
     def close(self) -> None:
-        """The text ended."""
+        """The text ended, or a part of it."""
+        self._json.close()
+        self._return()
         for reader in self.readers:
             reader.close()

@@ -31,7 +31,7 @@ GITHUB_CUT = GITHUB_LIMIT - 64
 """A text of this length without an end was cut off: its last line is not whole."""
 
 COARSE = (
-    b"ersion", b"NCCL", b"NV", b"iB", b"server_args", b"args: ", b"LLM engine (v", b"mem=", b" backend", b"took",
+    b"ersion", b"NCCL", b"NV", b"iB", b"server_args", b"args: ", b"LLM engine ", b"mem=", b" backend", b"took",
     b"cache size", b"cache memory", b"allocated", b"esolved arch", b"max model len", b"detected platform", b"UUID",
     b"CUDA avail", b"Successfully installed", b"undefined symbol", b"ismatch", b"nvironment", b"Affinity", b"nccl==",
     b"GPU\tGPU", b"GPU  GPU", b"GPU    GPU",
