@@ -27,9 +27,12 @@ class Part:
 
 
 def build_document(
-    blocks: Sequence[Block], complete: Iterable[str]
+    blocks: Sequence[Block], complete: Iterable[str], unknown: Mapping[str, str] | None = None
 ) -> tuple[dict[str, Any], tuple[Contradiction, ...]]:
-    """The snapshot document of some blocks, and the facts that have several values, which it does not hold."""
+    """The snapshot document of some blocks, and the facts that have several values, which it does not hold.
+
+    `complete`: sections of which the text holds everything. `unknown`: facts that the text says to be unknown, and why.
+    """
     facts, contradictions = merge(blocks)
     sections = _nested(facts, contradictions)
     sources = list(dict.fromkeys(block.source for block in blocks if block.facts))
@@ -39,7 +42,11 @@ def build_document(
     if host is not None or len(hosts) == 1:
         meta["host"] = host.value if host is not None else hosts.pop()
     sections.pop("meta", None)
-    document: dict[str, Any] = {"schema": 1, "meta": meta, "missing": _missing(sections, contradictions, set(complete))}
+    missing = _missing(sections, contradictions, set(complete))
+    for name, reason in (unknown or {}).items():
+        if tuple(name.split(".")) not in facts:
+            missing.setdefault(name, reason)
+    document: dict[str, Any] = {"schema": 1, "meta": meta, "missing": missing}
     return document | sections, tuple(contradictions)
 
 

@@ -71,7 +71,7 @@ class CheckEnvReader(Reader):
         self._pending: list[tuple[Line, str, str]] = []
         self._quiet = 0
         self._last_key = ""
-        self._visible = 0
+        self._visible: set[int] = set()
 
     def read(self, line: Line) -> bool:
         """Try the line as a key of this output, then as one of its packages."""
@@ -97,7 +97,7 @@ class CheckEnvReader(Reader):
         self.is_open = False
         self._pending = []
         self._last_key = ""
-        self._visible = 0
+        self._visible = set()
         self._keys = set()
 
     def _continues(self, line: Line) -> bool:
@@ -170,16 +170,16 @@ class CheckEnvReader(Reader):
             else:
                 block.put((*key, "name"), value, line.number)
         if not is_capability:
-            self._visible = max(self._visible, max(indices) + 1)
+            self._visible.update(indices)
         elif self._visible:
-            block.replace(("gpus", "visible_count"), self._visible, line.number)
+            block.replace(("gpus", "visible_count"), len(self._visible), line.number)
         return True
 
     def _value(self, line: Line, key: str, value: str) -> None:
         block = self._open(line)
         if self._visible:
-            block.replace(("gpus", "visible_count"), self._visible, line.number)
-            self._visible = 0
+            block.replace(("gpus", "visible_count"), len(self._visible), line.number)
+            self._visible = set()
         if key == "CUDA available":
             block.put(("torch", "is_cuda_available"), values.boolean(value), line.number)
         elif key == "CUDA_HOME":

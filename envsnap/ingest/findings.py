@@ -163,6 +163,8 @@ class Findings:
         self.details: dict[str, Any] = {}
         self.complete: set[str] = set()
         """Sections of which the text holds everything, so that what is not there does not exist."""
+        self.missing: dict[str, str] = {}
+        """Facts of which the text says that they could not be known, and why."""
         self._latest: dict[tuple[str, str], Block] = {}
         self._before: dict[tuple[str, str], Block] = {}
         self._unread: dict[str, tuple[int, list[tuple[int, str]]]] = {}

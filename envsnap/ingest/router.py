@@ -11,11 +11,14 @@ from envsnap.ingest.env_listing import EnvReader
 from envsnap.ingest.error_texts import ErrorReader
 from envsnap.ingest.flashinfer_report import FlashinferReader
 from envsnap.ingest.json_texts import JsonReader
+from envsnap.ingest.launch_commands import LaunchCommandReader
 from envsnap.ingest.lock_files import LockReader
 from envsnap.ingest.lscpu import LscpuReader
 from envsnap.ingest.nccl_log import NcclReader
+from envsnap.ingest.own_report import OwnReportReader
 from envsnap.ingest.pip_show import PipShowReader
 from envsnap.ingest.pip_texts import PipReader
+from envsnap.ingest.prose import ProseReader
 from envsnap.ingest.sglang_log import SglangLogReader
 from envsnap.ingest.smi_list import SmiListReader
 from envsnap.ingest.smi_query import SmiQueryReader, SmiXmlReader
@@ -31,10 +34,11 @@ if TYPE_CHECKING:
     from envsnap.ingest.reader import Reader
 
 READERS: tuple[type[Reader], ...] = (
-    JsonReader, SmiXmlReader, NcclReader, SglangLogReader, VllmLogReader, LockReader, SmiQueryReader, SmiTableReader,
+    JsonReader, OwnReportReader, LaunchCommandReader,
+    SmiXmlReader, NcclReader, SglangLogReader, VllmLogReader, LockReader, SmiQueryReader, SmiTableReader,
     TopologyReader, SmiListReader, VersionLineReader, TransformersEnvReader, FlashinferReader, EnvReader,
     CollectEnvReader,
-    CheckEnvReader, LscpuReader, PipShowReader, PipReader, ErrorReader,
+    CheckEnvReader, LscpuReader, PipShowReader, PipReader, ProseReader, ErrorReader,
 )  # fmt: skip
 """All formats, in the order in which a line is offered to them."""
 
@@ -48,6 +52,7 @@ class Router:
         self.findings = findings
         self.readers = [reader(findings) for reader in READERS]
         self._json = next(reader for reader in self.readers if isinstance(reader, JsonReader))
+        self._others = [(reader.longest, reader.read) for reader in self.readers if reader is not self._json]
         self.skipped = 0
         """How often lines of a long log were passed over."""
         if _REQUIREMENTS.search(name):
@@ -66,27 +71,25 @@ class Router:
 
     def read(self, line: Line) -> None:
         """Offer a line to the readers; one that is nobody's is counted as other text."""
-        is_json = self._offer(line, self.readers[:1])
-        self._return()
-        if not is_json:
-            self._read_other(line)
-
-    def _read_other(self, line: Line) -> None:
-        if self._offer(line, self.readers[1:]):
-            return
-        if line.bare and line.bare.strip("=-+|_ "):
+        json = self._json
+        is_json = json.read(line)
+        if json.returned:
+            self._return()
+        if not is_json and not self._offer(line) and line.bare and line.bare.strip("=-+|_ "):
             self.findings.unread("other text", line.number, line.bare)
 
-    def _offer(self, line: Line, readers: list[Reader]) -> bool:
+    def _offer(self, line: Line) -> bool:
         length = len(line.text)
-        return any(length <= reader.longest and reader.read(line) for reader in readers)
+        for longest, read in self._others:  # noqa: SIM110 - each line of a paste comes by here
+            if length <= longest and read(line):
+                return True
+        return False
 
     def _return(self) -> None:
         """Offer the lines of what was no JSON document to the other readers."""
-        if self._json.returned:
-            lines, self._json.returned = self._json.returned, []
-            for line in lines:
-                self._offer(line, self.readers[1:])
+        lines, self._json.returned = self._json.returned, []
+        for line in lines:
+            self._offer(line)
 
     def skip(self) -> None:
         """Lines are passed over: whatever is open ends here."""
