@@ -40,8 +40,10 @@ def guarded(state: State, command: Callable[[], int | None]) -> int:
 def _say(text: str) -> None:
     if sys.stderr is None:
         return
+    from envsnap.render.lines import harmless
+
     try:
-        sys.stderr.write(text + "\n")
+        sys.stderr.write(harmless(text) + "\n")
         sys.stderr.flush()
     except (OSError, ValueError):
         return

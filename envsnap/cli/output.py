@@ -61,8 +61,10 @@ def say(state: State, text: str) -> None:
     """Words for people, on standard error; a closed one is no trouble."""
     if state.quiet or sys.stderr is None:
         return
+    from envsnap.render.lines import harmless
+
     try:
-        sys.stderr.write(text + "\n")
+        sys.stderr.write(harmless(text) + "\n")
         sys.stderr.flush()
     except (OSError, ValueError):
         return
@@ -101,5 +103,7 @@ def print_data(text: str) -> None:
     """Print data on standard output; where that is closed, nothing is lost but the print."""
     if sys.stdout is None:
         return
-    sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+    from envsnap.render.lines import harmless
+
+    sys.stdout.buffer.write(harmless(text).encode("utf-8", "backslashreplace"))
     sys.stdout.buffer.flush()

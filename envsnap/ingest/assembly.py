@@ -61,9 +61,14 @@ def _missing(
         if section not in complete and section not in _OF_OTHERS
     }
     for contradiction in contradictions:
-        values = ", ".join(f"{_shown(seen.value)} (line {seen.line})" for seen in contradiction.sightings)
-        missing[join_path(contradiction.path)] = f"failed: the text has several values: {values}"
+        missing[join_path(contradiction.path)] = values_text(contradiction)
     return missing
+
+
+def values_text(contradiction: Contradiction) -> str:
+    """Why a fact with several values is unknown: all of them, each with its line."""
+    values = ", ".join(f"{_shown(seen.value)} (line {seen.line})" for seen in contradiction.sightings)
+    return f"failed: the text has several values: {values}"
 
 
 _OF_OTHERS = ("events",)

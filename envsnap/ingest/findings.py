@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from envsnap.ingest.clean import plain_text
+
 Path = tuple[str, ...]
 
 VALUES = 8
@@ -108,6 +110,19 @@ def is_start_of(short: str, whole: str, path: Path = ()) -> bool:
     return short.endswith("...") and len(short) > 6 and whole.startswith(short[:-3])  # noqa: PLR2004 - dots and a word
 
 
+def _plain(value: Any) -> Any:
+    """A value without characters that a terminal obeys."""
+    if isinstance(value, str):
+        return plain_text(value)
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _plain_path(path: Path) -> Path:
+    return path if all(map(str.isprintable, path)) else tuple(map(plain_text, path))
+
+
 class Block:
     """The facts of one reading of one format; `label` is the host that it is from, where the text names one."""
 
@@ -123,6 +138,9 @@ class Block:
     def put(self, path: Path, value: Any, line: int, *, is_weak: bool = False) -> None:
         """Note a fact; None and the empty list of nothing are no values."""
         if value is None:
+            return
+        path, value = _plain_path(path), _plain(value)
+        if not all(path):
             return
         self.last = max(self.last, line)
         known = self.facts.get(path)
@@ -146,7 +164,7 @@ class Block:
 
     def replace(self, path: Path, value: Any, line: int) -> None:
         """Note a fact that the text corrects: the value before it does not count any more."""
-        self.facts.pop(path, None)
+        self.facts.pop(_plain_path(path), None)
         self.put(path, value, line)
 
     def get(self, path: Path) -> Any:
@@ -217,7 +235,7 @@ class Findings:
         """Count a text that could not be read, and keep the first ones as examples."""
         count, examples = self._unread.get(kind, (0, []))
         if len(examples) < EXAMPLES and text.strip():
-            examples.append((line, text.strip()[:EXAMPLE_LENGTH]))
+            examples.append((line, plain_text(text.strip()[: 4 * EXAMPLE_LENGTH])[:EXAMPLE_LENGTH]))
         self._unread[kind] = (count + 1, examples)
 
     def all_unread(self) -> tuple[Unread, ...]:

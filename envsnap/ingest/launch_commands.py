@@ -31,8 +31,8 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w{0,100})=(.*)$", re.DOTALL)
 _START = re.compile(
     r"(?:(?:[A-Za-z_]\w{0,100}=\S{0,400}|nohup|sudo|env|exec|time|-E) {1,4}){0,40}"
     r"(?:(?:\S{0,200}/)?python[\d.]{0,5} {1,4}(?:-[\w]{1,3} {1,4}){0,4}-m ?(?:sglang\.launch_server|"
-    r"sglang\.srt\.server|sglang_router\.launch_server|vllm\.entrypoints\.[\w.]{2,60})|(?:\S{0,200}/)?(?:vllm|sglang) {1,4}serve|"
-    r"(?:\S{0,200}/)?torchrun)(?=\s|\\|$)"
+    r"sglang\.srt\.server|sglang_router\.launch_server|vllm\.entrypoints\.[\w.]{2,60})"
+    r"|(?:\S{0,200}/)?(?:vllm|sglang) {1,4}serve|(?:\S{0,200}/)?torchrun)(?=\s|\\|$)"
 )
 _INLINE = re.compile(r"\s{0,8}(?:[-*] |\d\. )?`([^`]{4,32768})`")
 _BACKSLASH = re.compile(r"\\\s{1,400}")

@@ -38,7 +38,7 @@ READERS: tuple[type[Reader], ...] = (
     SmiXmlReader, NcclReader, SglangLogReader, VllmLogReader, LockReader, SmiQueryReader, SmiTableReader,
     TopologyReader, SmiListReader, VersionLineReader, TransformersEnvReader, FlashinferReader, EnvReader,
     CollectEnvReader,
-    CheckEnvReader, LscpuReader, PipShowReader, PipReader, ProseReader, ErrorReader,
+    CheckEnvReader, LscpuReader, PipShowReader, PipReader, ErrorReader, ProseReader,
 )  # fmt: skip
 """All formats, in the order in which a line is offered to them."""
 
