@@ -16,7 +16,7 @@ from envsnap.errors import UnreadableSnapshotError
 from envsnap.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from envsnap.ingest import Ingested
+    from envsnap.ingest import Ingested, Part
     from envsnap.redact import Redactor
 
 CHUNK = 1 << 20
@@ -70,13 +70,23 @@ def read_foreign(chunks: Iterator[bytes], name: str) -> tuple[Snapshot, Ingested
             "known are snapshots, collect_env of torch, vLLM, SGLang and FlashInfer, nvidia-smi, server and NCCL logs, "
             "lists of packages, variables, lock files",
         )
-    redactor = Redactor(os.urandom(32))
-    found = _without_secrets(found, redactor)
-    return Snapshot(redactor.document(found.document), "" if name == "-" else name), found
+    found = _without_secrets(found, Redactor(os.urandom(32)))
+    return Snapshot(found.document, "" if name == "-" else name), found
 
 
 def _without_secrets(found: Ingested, redactor: Redactor) -> Ingested:
-    """What was found, with nothing secret in what is said of contradictions and of lines that were not read."""
+    """What was found, with nothing secret in documents, contradictions and lines that were not read."""
+    from dataclasses import replace
+
+    parts = tuple(replace(part, **_without_secrets_in(part, redactor)) for part in found.parts)
+    unread = tuple(
+        replace(one, examples=tuple((line, redactor.text(text)) for line, text in one.examples)) for one in found.unread
+    )
+    return replace(found, **_without_secrets_in(found, redactor), parts=parts, unread=unread)
+
+
+def _without_secrets_in(found: Ingested | Part, redactor: Redactor) -> dict[str, Any]:
+    """The document and the contradictions of a text or of a part of it, redacted."""
     from dataclasses import replace
 
     from envsnap.ingest.assembly import values_text
@@ -91,11 +101,10 @@ def _without_secrets(found: Ingested, redactor: Redactor) -> Ingested:
     )
     missing = dict(found.document["missing"])
     missing.update({join_path(one.path): values_text(one) for one in contradictions if join_path(one.path) in missing})
-    unread = tuple(
-        replace(one, examples=tuple((line, redactor.text(text)) for line, text in one.examples)) for one in found.unread
-    )
-    document = {**found.document, "missing": missing}
-    return replace(found, document=document, contradictions=contradictions, unread=unread)
+    return {
+        "document": redactor.document({**found.document, "missing": missing}),
+        "contradictions": contradictions,
+    }
 
 
 def _redacted(redactor: Redactor, path: tuple[str, ...], value: Any) -> Any:

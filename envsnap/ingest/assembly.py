@@ -18,12 +18,16 @@ PARTS = 64
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One machine or moment of a text that speaks of several: what the text calls it, its lines, its document."""
+    """One machine or moment of a text that speaks of several: what the text calls it, its lines, its document.
+
+    `contradictions`: what even this part says in two ways.
+    """
 
     label: str
     first: int
     last: int
     document: dict[str, Any]
+    contradictions: tuple[Contradiction, ...] = ()
 
 
 def build_document(
@@ -274,8 +278,8 @@ class _Growing:
 
     def fits(self, block: Block) -> bool:
         """Whether a block can be of the same machine and moment."""
-        if block.label and self.labels:
-            return block.label in self.labels
+        if block.label and self.labels and block.label not in self.labels:
+            return False
         return all(
             sightings[0].is_weak
             or drifts(path)

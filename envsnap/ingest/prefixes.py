@@ -50,7 +50,10 @@ _BRACKETED_TIME = re.compile(
     + _LEVEL
     + r"\] ?)?"
 )
-_RANK = re.compile(r"\[((?:rank|default|worker)[ _-]?\d{1,6}|\d{1,6},\d{1,6})\](?:<std(?:out|err)>)?(?:: ?| |$)")
+_CLOCK = re.compile(r"\[\d\d:\d\d:\d\d((?: [A-Z][A-Z_]{0,12}\d{1,5}){0,8})\](?:: ?| |$)")
+_RANK = re.compile(
+    r"\[((?:rank|default|worker|gpu|gpu_id)[ _=-]?\d{1,6}|\d{1,6},\d{1,6})\](?:<std(?:out|err)>)?(?:: ?| |$)"
+)
 _TAGGED = re.compile(r"\[(?:BASH|STDOUT|STDERR|stdout|stderr|" + _LEVEL + r")\](?:: ?| |$)")
 _POD = re.compile(r"\[pod/([\w./-]{1,200})\] ?")
 _KERNEL_TIME = re.compile(r"\[ {0,8}\d{1,9}\.\d{6}\] ?|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] ?")
@@ -112,6 +115,7 @@ def _prefix_at(text: str, at: int) -> _Prefix | None:
     if first == "[":
         return (
             _with_rank(_BRACKETED_TIME.match(text, at))
+            or _with_rank(_CLOCK.match(text, at))
             or _with_rank(_RANK.match(text, at))
             or _plain(_TAGGED.match(text, at))
             or _plain(_KERNEL_TIME.match(text, at))
@@ -153,6 +157,7 @@ def _log_prefix(text: str, at: int) -> _Prefix | None:
     if first == "[":
         return (
             _with_rank(_BRACKETED_TIME.match(text, at))
+            or _with_rank(_CLOCK.match(text, at))
             or _with_rank(_RANK.match(text, at))
             or _plain(_TAGGED.match(text, at))
             or _with_host(_POD.match(text, at))

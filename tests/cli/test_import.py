@@ -65,6 +65,23 @@ def test_escape_sequences_are_never_replayed(envsnap: Any, tmp_path: Path) -> No
     assert "\x1b" not in result.stdout + result.stderr
 
 
+def test_one_machine_of_a_text_about_two_can_be_chosen(envsnap: Any, tmp_path: Path) -> None:
+    paste = tmp_path / "issue.md"
+    paste.write_text(
+        "Machine one:\n```\nCollecting environment information...\nPyTorch version: 2.4.0+cu121\n"
+        "Nvidia driver version: 550.54.15\n```\nMachine two, which fails:\n```\nCollecting environment information...\n"
+        "PyTorch version: 2.4.0+cu121\nNvidia driver version: 535.161.08\n```\n"
+    )
+    both = envsnap("import", str(paste), "--stdout")
+    assert "contradiction driver.version: 550.54.15 (line 5), 535.161.08 (line 11)" in both.stderr
+    assert re.search(r"speaks of 2 machines.*\n  part 1  lines 3 to 5 .*\n  part 2  lines 9 to 11 ", both.stderr)
+    assert "driver" not in tomllib.loads(both.stdout)
+    second = envsnap("import", str(paste), "--part", "2", "--stdout")
+    assert tomllib.loads(second.stdout)["driver"] == {"version": "535.161.08"}
+    assert "contradiction" not in second.stderr
+    assert "error: `" in envsnap("import", str(paste), "--part", "3", code=2).stderr
+
+
 HARMFUL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 EVIL = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202eevil\u2066\u061c\x85\u2028\x7f\x08"
 SPELT = EVIL.encode("unicode_escape").decode()
