@@ -68,10 +68,12 @@ def tell(text: str) -> None:
     """A line on standard error, wherever that goes; bytes of a file's name that are no UTF-8 are written as escapes."""
     if sys.stderr is None:
         return
+    from envsnap.render.lines import harmless
+
     try:
         if not text.isascii():
             text = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-        sys.stderr.write(text + "\n")
+        sys.stderr.write(harmless(text) + "\n")
         sys.stderr.flush()
     except (OSError, ValueError):
         return
@@ -113,8 +115,10 @@ def print_data(text: str) -> None:
     """Print on standard output; where that is closed, nothing is lost but the print. Raises EnvsnapError."""
     if sys.stdout is None:
         return
+    from envsnap.render.lines import harmless
+
     try:
-        sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+        sys.stdout.buffer.write(harmless(text).encode("utf-8", "backslashreplace"))
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         raise
