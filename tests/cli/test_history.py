@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-from envsnap.store import MARKS_FILE
-
 Keep = Callable[..., str]
 P2P, ALGO = "NCCL_P2P_DISABLE", "NCCL_ALGO"
 
@@ -50,9 +48,7 @@ def kept(envsnap: Any, keep: Keep, document: dict[str, Any], node_07: None) -> C
         for section, table in facts.items():
             merge(changed.setdefault(section, {}), table)
         changed["outcome"] = {"status": verdict, **changed.get("outcome", {})} if verdict else {}
-        path = keep(changed, minutes=minutes, **(meta or {}))
-        (envsnap.store / MARKS_FILE).unlink(missing_ok=True)
-        return path
+        return keep(changed, minutes=minutes, **(meta or {}))
 
     return write
 
