@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 from envsnap import versions
@@ -246,11 +247,29 @@ def _without_companions() -> Iterator[None]:
     held_back = [name for name in _COMPANIONS if name not in sys.modules]
     for name in held_back:
         sys.modules[name] = None  # type: ignore[assignment]
+    if not _has_cachebox():
+        sys.modules["cachebox"] = stand_in = ModuleType("cachebox")
+        stand_in.LRUCache = dict  # type: ignore[attr-defined]
+        held_back.append("cachebox")
     try:
         yield
     finally:
         for name in held_back:
             sys.modules.pop(name, None)
+
+
+def _has_cachebox() -> bool:
+    """Whether the compiled cache that DeepDiff imports, and does not use here, fits this interpreter.
+
+    The zipapp holds that of the interpreter which built it.
+    """
+    try:
+        import cachebox  # noqa: F401
+    except ImportError:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "cachebox"]:
+            del sys.modules[name]
+        return False
+    return True
 
 
 def _comparable(value: Any) -> Any:

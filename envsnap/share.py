@@ -89,6 +89,10 @@ class Sharer:
                 self._learn_word("user", user)
                 self._learn_word("host", host)
 
+        if "GPU-" in text:
+            for uuid in words.GPU_UUID.findall(text):
+                self._words.setdefault(uuid[4:12].lower(), self._words.get(uuid.lower(), ("gpu", uuid)))
+                self._pattern = None
         if "=" in text:
             for name, value in words.NAMED.findall(text):
                 kind = words.kind_of_field(("env", name))
@@ -97,7 +101,7 @@ class Sharer:
 
     def _learn_remote(self, url: str) -> None:
         """Whose a private repository is stands before its name: `git@host:team/repository.git`."""
-        _, _, path = re.sub(r"^[a-z+]+://[^/]*", ":", url).rpartition(":")
+        path = re.sub(r"^[a-z+]+://[^/]*", ":", url).rpartition(":")[2]
         for part in path.strip("/").removesuffix(".git").split("/"):
             self._learn_project(part)
 
@@ -226,9 +230,8 @@ class Sharer:
     def _event(self, value: str) -> str:
         """An event without the message of a commit to a private repository."""
         move = words.REFLOG.match(value)
-        if move is None or move.group(2) not in self._private_sources or words.ALIAS.fullmatch(move.group(3)):
-            return value
-        return move.group(1) + self._use("project", move.group(3))
+        is_private = move is not None and move.group(2) in self._private_sources
+        return move.group(1) + self._use("project", move.group(3)) if move and is_private else value
 
     def _image_field(self, value: str) -> str:
         first, slash, rest = value.partition("/")

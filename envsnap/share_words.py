@@ -83,7 +83,7 @@ COMMON_NAMES = words(
 """Names that say nothing about anybody, and would take half of a report with them if they were replaced everywhere."""
 
 IMAGE = re.compile(
-    r"(?<![\w./:@-])((?:[a-z0-9-]+\.)+[a-z]{2,}(?::\d{2,5})?|[a-z0-9-]+:\d{2,5}|localhost:\d{2,5})/"
+    r"(?:(?<=oci://)|(?<=docker://)|(?<![\w./:@-]))((?:[a-z0-9-]+\.)+[a-z]{2,}(?::\d{2,5})?|[a-z0-9-]+:\d{2,5}|localhost:\d{2,5})/"
     r"((?:[a-z0-9._-]+/)*)([a-z0-9._-]+)(?=[:@][\w.:-])",
 )
 """An image with its registry: `registry.acme.io/team/image:tag`."""
@@ -108,6 +108,7 @@ UUID = re.compile(
     r"(?<![0-9A-Za-z])((?:GPU|MIG|GI)-)?([0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12})"
     r"(?![0-9A-Za-z])"
 )
+GPU_UUID = re.compile(r"(?<![0-9A-Za-z])GPU-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 MAC = re.compile(
     r"(?<![0-9A-Fa-f:])(?:[0-9A-Fa-f]{2}:){5,19}[0-9A-Fa-f]{2}(?![0-9A-Fa-f:])|"
     r"(?<![0-9A-Fa-f-])(?:[0-9A-Fa-f]{2}-){5}[0-9A-Fa-f]{2}(?![0-9A-Fa-f-])"

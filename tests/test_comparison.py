@@ -313,6 +313,25 @@ def test_deepdiff_drags_nothing_of_the_environment_in(
     assert done.returncode == 0, done.stderr.decode()
 
 
+def test_a_compiled_cache_of_another_interpreter_is_no_trouble(
+    tmp_path: Any, keep: Callable[..., str], document: dict[str, Any]
+) -> None:
+    """As in a zipapp that another release of Python built: `cachebox` is there, its compiled part is not."""
+    (tmp_path / "cachebox").mkdir()
+    (tmp_path / "cachebox" / "__init__.py").write_text("from cachebox import _core\n")
+    first = keep(document)
+    document["packages"]["torch"] = "2.10.0"
+    script = "import sys; from envsnap import diff; print([change.path for change in diff(*sys.argv[1:]).changes])"
+    done = subprocess.run(
+        [sys.executable, "-c", script, first, keep(document, minutes=1)],
+        env={"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "[('packages', 'torch')]\n", done.stderr
+
+
 def test_directory_of_a_script_counts_only_where_both_sides_have_a_command(document: dict[str, Any]) -> None:
     after = copy.deepcopy(document)
     after["python"]["sys_path"] = ["/opt/venvs/sglang/bin", *document["python"]["sys_path"][1:]]

@@ -29,8 +29,14 @@ _NO_HEAD_START = (
 )
 
 
+OLDEST = (3, 11)
+"""The oldest Python that runs this program; a zipapp is started by whatever `python3` there is."""
+
+
 def main() -> None:
     """Run the command line and leave the process with its exit code."""
+    if sys.version_info < OLDEST:
+        _leave_old_python(sys.argv[1:])
     try:
         _main(sys.argv[1:])
     except KeyboardInterrupt:  # while this program was still loading: no command was begun
@@ -59,6 +65,23 @@ def _main(arguments: list[str]) -> None:
 
         code = run(arguments, head_start)
     _leave(code)
+
+
+def _leave_old_python(arguments: list[str]) -> None:
+    """Say in a line that this Python is too old; a command that was to be run is run. Never returns."""
+    found, oldest = (".".join(map(str, version[:2])) for version in (sys.version_info, OLDEST))
+    sys.stderr.write(f"error: envsnap needs Python {oldest} or newer, this is Python {found} ({sys.executable})\n")
+    sys.stderr.write(f"hint: start it with another interpreter: `python{oldest} {sys.argv[0]} ...`\n")
+    if _is_run(arguments) and "--" in arguments[:-1] and "--strict" not in arguments[: arguments.index("--")]:
+        command = arguments[arguments.index("--") + 1 :]
+        sys.stderr.flush()
+        try:
+            os.execvp(command[0], command)  # noqa: S606 - that is what was asked for
+        except OSError as error:
+            sys.stderr.write(f"error: cannot start `{command[0]}`: {error.strerror}\n")
+            os._exit(127 if isinstance(error, FileNotFoundError) else 126)
+    sys.stderr.flush()
+    os._exit(2)
 
 
 def _leave(code: int) -> None:

@@ -97,7 +97,7 @@ def test_comparison_with_an_earlier_snapshot_is_not_read_as_this_one(envsnap: An
     assert imported["env"]["NCCL_ALGO"] == "Ring"
 
 
-@pytest.mark.parametrize("form", ["md", "zip"])
+@pytest.mark.parametrize("form", ["md", "html", "zip"])
 def test_nothing_planted_comes_out_of_a_report(
     envsnap: Any, document: dict[str, Any], keep: Callable[..., str], form: str
 ) -> None:
@@ -248,6 +248,20 @@ def test_crash_of_the_own_collector_is_shown_beside_our_rendering(envsnap: Any) 
     assert "Environment as envsnap recorded it, under the headings of python -m sglang.check_env" in text
     assert "\nsglang: 0.5.9\n" in text
     assert "check_env failed" in result.stderr
+
+
+@pytest.mark.parametrize("ending", ["", "raise OSError('/home/wilhelmina/x on quokkabox-17 is gone')\n"])
+def test_nothing_planted_comes_out_of_what_the_own_collector_prints(envsnap: Any, ending: str) -> None:
+    """Names that only its output knows, in listings of variables, in rows, and in its traceback."""
+    listing = (
+        "LOGNAME=wilhelmina\nSLURM_JOB_NAME=zorgjob\nHOSTNAME=quokkabox-17.zorg.internal\nWANDB_PROJECT=zorgunit-7"
+    )
+    python = venv_with(envsnap, f"print({chr(10).join((listing, *SHAPES))!r})\n{ending}")
+    target = envsnap.home / "bug.md"
+    envsnap("report", "--for", "sglang", "now", "--python", python, "-o", str(target))
+    text = target.read_text()
+    assert re.search(r"LOGNAME=user-\d", text), text
+    assert PLANTED.search(text) is None, text
 
 
 def test_collector_of_a_package_that_is_not_there_is_not_run(envsnap: Any) -> None:
