@@ -41,11 +41,12 @@ def diff_markdown(
     *,
     show_all: bool = False,
     notes: Notes | None = None,
+    only: Sequence[str] = (),
 ) -> str:
-    """The whole text, at most `LIMIT` characters."""
+    """The whole text, at most `LIMIT` characters. `only`: the sections that it was narrowed to."""
     text = ""
     for rows, longest in _BOUNDS:
-        lines = [*_head(changes), *(_answer(explanation, longest) if explanation is not None else [])]
+        lines = [*_head(changes, only), *(_answer(explanation, longest) if explanation is not None else [])]
         lines += _differences(changes, explanation, notes or {}, rows, longest, show_all=show_all)
         text = "\n".join(lines) + "\n"
         if len(text) <= LIMIT:
@@ -53,9 +54,10 @@ def diff_markdown(
     return text
 
 
-def _head(changes: ChangeSet) -> Iterator[str]:
+def _head(changes: ChangeSet, only: Sequence[str]) -> Iterator[str]:
     ends = " → ".join(side.id[:7] or "now" for side in (changes.before, changes.after))
-    yield from (f"### What changed: {prose(ends)}", "")
+    where = f" in {prose(', '.join(only))}" if only else ""
+    yield from (f"### What changed{where}: {prose(ends)}", "")
     rows = []
     for name, side in (("before", changes.before), ("after", changes.after)):
         meta = side.meta
