@@ -32,7 +32,7 @@ _MOST_CAUSES, _MOST_OTHERS, _MOST_EVIDENCE, _MOST_ITEMS = 5, 10, 10, 6
 _LONGEST_FIX = 3_000
 _MARKS = {"added": "+", "removed": "−", "changed": "~"}
 _ARROWS = {"up": "↑", "down": "↓"}
-_OUTCOMES = {"good": "✅ good", "bad": "❌ bad"}
+_OUTCOMES = {"good": "✓ good", "bad": "✗ bad"}
 
 
 def diff_markdown(
