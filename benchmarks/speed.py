@@ -31,13 +31,17 @@ def main() -> int:
     text = as_table(rows)
     print(text)
     if options.write:
-        page = PAGE.read_text()
-        head, _, rest = page.partition(MARKS[0])
-        PAGE.write_text(f"{head}{MARKS[0]}\n{text}\n{MARKS[1]}{rest.partition(MARKS[1])[2]}")
+        put_table(PAGE, MARKS, text)
     missed = [name for name, timing, target in rows if target and timing.ratio > target]
     if missed:
         print(f"\nmissed: {', '.join(missed)}")
     return 0
+
+
+def put_table(page: Path, marks: tuple[str, str], text: str) -> None:
+    """Write a table between its two marks on a page."""
+    head, _, rest = page.read_text().partition(marks[0])
+    page.write_text(f"{head}{marks[0]}\n{text}\n{marks[1]}{rest.partition(marks[1])[2]}")
 
 
 def measure(folder: Path, pairs: int, *, peers: bool) -> list[tuple[str, Timing, float]]:

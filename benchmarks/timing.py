@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -37,9 +37,14 @@ def run_once(argv: Sequence[str], environ: Mapping[str, str], cwd: str) -> tuple
 
 
 def compare(
-    argv: Sequence[str], baseline: Sequence[str], environ: Mapping[str, str], cwd: str, pairs: int = 11
+    argv: Sequence[str],
+    baseline: Sequence[str],
+    environ: Mapping[str, str],
+    cwd: str,
+    pairs: int = 11,
+    before: Callable[[], None] | None = None,
 ) -> Timing:
-    """Run a command and its baseline in turn, after one warm-up of each."""
+    """Run a command and its baseline in turn, after one warm-up of each; `before` is done before each command."""
     for warm in (argv, baseline):
         code = run_once(warm, environ, cwd)[2]
         if code not in (0, 1):
@@ -47,6 +52,8 @@ def compare(
     seconds, ratios, peaks = [], [], []
     for _ in range(pairs):
         base, _, _ = run_once(baseline, environ, cwd)
+        if before is not None:
+            before()
         wall, peak, _ = run_once(argv, environ, cwd)
         seconds.append(wall)
         ratios.append(wall / base)

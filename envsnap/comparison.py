@@ -1,14 +1,15 @@
 """Compare two snapshots: the only importer of DeepDiff.
 
-Equal subtrees go first, by plain equality with types compared as well; DeepDiff runs on the rest. A fact that one
-side could not know is never a removal, and a section that an older envsnap did not record is never an addition.
-GPUs are matched by UUID, then by PCI address and model, then by index and model, before anything is compared.
+Equal subtrees go first, by plain equality with types compared as well; DeepDiff runs on the rest. Where one line is
+all that is said (`log`, `take`), what is left is walked instead, which spares the import; both find the same. A fact
+that one side could not know is never a removal, and a section that an older envsnap did not record is never an
+addition. GPUs are matched by UUID, then by PCI address and model, then by index and model, before anything is compared.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import replace
@@ -31,8 +32,21 @@ _NEVER_COMPARED = ("events",)
 _UNDECLARED = FactSpec("*", "I", "scalar", "a fact of a newer schema")
 
 
+Search = Callable[[dict[str, Any], dict[str, Any]], Iterable[Sequence[Any]]]
+"""Where two tables differ: paths to facts, or to tables of which everything that the other side has not differs."""
+
+
 def compare(before: Snapshot, after: Snapshot) -> ChangeSet:
     """What differs between two snapshots, most important first."""
+    return _compare(before, after, _deep_diff)
+
+
+def compare_in_brief(before: Snapshot, after: Snapshot) -> ChangeSet:
+    """The same without DeepDiff, whose import costs more than all else that `log` and `take` do for their one line."""
+    return _compare(before, after, lambda *_: [()])
+
+
+def _compare(before: Snapshot, after: Snapshot, search: Search) -> ChangeSet:
     first, second = dict(before.facts), dict(after.facts)
     table = _table_for(first.keys() | second.keys())
     renamed = match_gpus(first, second)
@@ -47,7 +61,7 @@ def compare(before: Snapshot, after: Snapshot) -> ChangeSet:
     unknown: list[Change] = []
     minor: list[Change] = []
     before_missing = {_renamed_path(path, renamed): why for path, why in before.missing.items()}
-    for path, kind, value_before, value_after in _differences(first, second):
+    for path, kind, value_before, value_after in _differences(first, second, search):
         change = _describe(table, path, kind, value_before, value_after)
         reason = _unknown_reason(change, before_missing, after)
         if reason is not None:
@@ -146,13 +160,15 @@ def _renamed_path(path: Path, renamed: Mapping[str, str]) -> Path:
 # -- finding differences -----------------------------------------------------------------------------------------
 
 
-def _differences(before: dict[str, Any], after: dict[str, Any]) -> Iterator[tuple[Path, ChangeKind, Any, Any]]:
+def _differences(
+    before: dict[str, Any], after: dict[str, Any], search: Search
+) -> Iterator[tuple[Path, ChangeKind, Any, Any]]:
     """Every difference as (path, kind, before, after), where a list or a scalar is one value."""
     left, right = prune_equal(before, after)
     if left == {} and right == {}:
         return
     seen: set[Path] = set()
-    for item in _deep_diff(left, right):
+    for item in search(left, right):
         path = tuple(str(part) for part in item)
         if path in seen:
             continue
@@ -187,7 +203,7 @@ def prune_equal(before: dict[str, Any], after: dict[str, Any]) -> tuple[dict[str
             if value == other and _same_types(value, other):
                 continue
             left[key], right[key] = prune_equal(value, other)
-        elif value != other or not _same_types(value, other):
+        elif value is not other and (value != other or not _same_types(value, other)):
             left[key], right[key] = value, other
     right |= {key: value for key, value in after.items() if key not in before}
     return left, right

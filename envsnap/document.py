@@ -40,12 +40,10 @@ META_ORDER = (
 
 def parse(data: bytes | str, name: str = "-") -> Snapshot:
     """The snapshot in a TOML text. Raises UnreadableSnapshotError with one line that says what is wrong."""
-    import tomllib
-
     text = decode(data, name)
     try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        document = loads(text)
+    except ValueError as error:
         raise UnreadableSnapshotError(
             f"`{name}` is not valid TOML: {error}", "is the file truncated, or another kind of file?"
         ) from error
@@ -53,6 +51,18 @@ def parse(data: bytes | str, name: str = "-") -> Snapshot:
         raise UnreadableSnapshotError(f"`{name}` is nested too deeply to be a snapshot") from error
     check(document, name)
     return Snapshot(document, "" if name == "-" else name)
+
+
+def loads(text: str) -> dict[str, Any]:
+    """The document in a TOML text. Raises ValueError, or RecursionError where it is nested too deeply."""
+    from envsnap import canonical
+
+    try:
+        return canonical.loads(text)
+    except ValueError:
+        import tomllib
+
+        return tomllib.loads(text)
 
 
 def decode(data: bytes | str, name: str) -> str:

@@ -96,6 +96,17 @@ class FactSpec:
         return f"FactSpec({self.path!r}, {self.kind!r}, {self.type!r})"
 
 
+EVENT = FactSpec(
+    "events.*",
+    VOLATILE,
+    "string",
+    "What dates a difference, by UTC time, and is never compared: what package managers, conda and NVIDIA's installer "
+    "did to the stack in the last five weeks, moves of HEAD, when the driver's module was written, the start of the "
+    "container",
+    weight=0,
+)
+"""Declared by every collector that writes events."""
+
 _UNITS = (
     ("_mib", "MiB"),
     ("_gib", "GiB"),

@@ -6,8 +6,7 @@ operations read them; anything else falls back to tomllib.
 
 from __future__ import annotations
 
-import json
-
+from envsnap.canonical import is_time, read_array, read_value
 from envsnap.errors import UnreadableSnapshotError
 
 TYPE_CHECKING = False
@@ -55,7 +54,7 @@ class Head:
 def read_head(path: str) -> Head:
     """The head of a file. Raises UnreadableSnapshotError where it is none."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", buffering=0) as file:
             text = file.read(HEAD_SIZE).decode("utf-8", "replace")
     except OSError as error:
         raise UnreadableSnapshotError(f"cannot read `{path}`: {error.strerror}") from error
@@ -87,26 +86,10 @@ def _scan(text: str) -> dict[str, dict[str, Any]]:
         if not separator:
             raise ValueError("not canonical")
         if value == "[":
-            value = _array(lines)
-        table[key] = _value(value)
+            table[key] = read_array(lines)
+        else:
+            table[key] = value if value[:1] != '"' and is_time(value) else read_value(value)
     raise ValueError("the head does not end here")
-
-
-def _array(lines: Any) -> str:
-    items: list[str] = []
-    for line in lines:
-        if line == "]":
-            return "[" + "".join(items).rstrip(",") + "]"
-        items.append(line.strip())
-    raise ValueError("cut off")
-
-
-def _value(text: str) -> Any:
-    if text[:1] in '"[' or text in ("true", "false"):
-        return json.loads(text)
-    if "T" in text:
-        return text.replace("+00:00", "Z")
-    return json.loads(text)
 
 
 def _parse_whole(path: str) -> dict[str, dict[str, Any]]:

@@ -55,6 +55,23 @@ def _same(one: Head, other: Head) -> bool:
     )
 
 
+def first_failures(folded: Sequence[Run]) -> dict[int, Head]:
+    """Which runs of identical environments (newest first) failed first after a good one of their host and interpreter.
+
+    By the run's place: the good snapshot before it. Snapshots without a verdict in between change nothing.
+    """
+    last: dict[tuple[str, str], Head] = {}
+    found = {}
+    for place in reversed(range(len(folded))):
+        head = folded[place].oldest
+        key = str(head.meta.get("host", "")), str(head.meta.get("target", ""))
+        if head.status == "bad" and key in last and last[key].status == "good":
+            found[place] = last[key]
+        if head.status:
+            last[key] = folded[place].newest
+    return found
+
+
 @dataclass(frozen=True)
 class Span:
     """One value of a fact, and the snapshots (newest and oldest) between which it held."""

@@ -6,6 +6,7 @@ document's names and classes are those of docs/schema.md.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -14,7 +15,10 @@ from envsnap.missing import Missing
 from envsnap.paths import Path
 from envsnap.snapshot import FRAME, SCHEMA, Snapshot
 
-__all__ = ["FRAME", "SCHEMA", "Change", "ChangeKind", "ChangeSet", "Evidence", "Missing", "Path", "Snapshot", "Suspect"]
+__all__ = [
+    "FRAME", "SCHEMA", "Change", "ChangeKind", "ChangeSet", "Evidence", "History", "Missing", "Path", "Snapshot",
+    "Suspect", "Timing",
+]  # fmt: skip
 
 ChangeKind = Literal["added", "removed", "changed", "became_unknown", "became_known"]
 
@@ -82,11 +86,46 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
+class History:
+    """What runs of the past say of a suspect, in `words` that state counts.
+
+    `verdict`: acquitted, cleared, charged, convicted, varied, or empty where they say nothing. `good_with` of `good`
+    good runs that tell of it had it, and `bad_with` of `bad` failures.
+    """
+
+    verdict: str
+    words: str
+    good_with: int = 0
+    good: int = 0
+    bad_with: int = 0
+    bad: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """When a difference came about: not before `earliest` and not after `latest`, which are one where it is known.
+
+    `by`: the program that did it, empty where that is not known. `note`: what it is known from.
+    """
+
+    earliest: datetime.datetime
+    latest: datetime.datetime
+    by: str = ""
+    note: str = ""
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether more is known than the times of the two snapshots."""
+        return bool(self.by or self.note)
+
+
+@dataclass(frozen=True, slots=True)
 class Suspect:
     """A possible cause: what it is, why, how to undo it, and the arithmetic of its rank.
 
     `code`: the rule's, or empty for a difference that no rule explains. `because`: named log-odds whose sum is
-    `score`.
+    `score`. `history`: what runs of the past say, None where they say nothing. `timing`: when its difference came
+    about, None where there is none or nothing can be said.
     """
 
     code: str
@@ -101,3 +140,5 @@ class Suspect:
     score: float = 0.0
     because: tuple[tuple[str, float], ...] = ()
     consequences: tuple[Path, ...] = ()
+    history: History | None = None
+    timing: Timing | None = None

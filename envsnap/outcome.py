@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 from envsnap.errors import StoreError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-
-    from envsnap.store import Store
 
     Change = Callable[[dict[str, Any]], None]
 
@@ -32,8 +28,3 @@ def rewrite(path: str, change: Change) -> dict[str, Any]:
     except OSError as error:
         raise StoreError(f"cannot write `{path}`: {error.strerror}") from error
     return document
-
-
-def note(store: Store, path: str, document: dict[str, Any]) -> None:
-    """Enter the verdict of a document that was just written into the store's list of marks."""
-    store.note_mark(os.path.abspath(path), document.get("outcome", {}).get("status", "none"))

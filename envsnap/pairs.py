@@ -8,9 +8,10 @@ parsed whole.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
-from envsnap.document import check, check_types, decode, parse, read_data
+from envsnap.document import check, check_types, decode, loads, parse, read_data
 from envsnap.errors import UnreadableSnapshotError
 from envsnap.heads import read_head
 from envsnap.snapshot import SCHEMA, Snapshot
@@ -49,6 +50,40 @@ def load_pair(before_path: str, after_path: str) -> tuple[Snapshot, Snapshot]:
     return pair
 
 
+def load_sections(path: str, sections: Collection[str]) -> Snapshot:
+    """A snapshot with its frame and some of its sections, the rest not even parsed where the file is canonical.
+
+    Raises UnreadableSnapshotError.
+    """
+    from envsnap.collect.registry import fact_table
+
+    text = decode(read_data(path), path)
+    snapshot = _parse_sections(text, path, (*_FRAME, *sections)) if _is_canonical(text) else parse(text, path)
+    check_types(snapshot, fact_table(), path)
+    return snapshot
+
+
+def _parse_sections(text: str, path: str, names: Collection[str]) -> Snapshot:
+    import tomllib
+
+    first, *blocks = _BLOCK.split(text.rstrip("\n"))
+    wanted = [first, *(block for block in blocks if _section_of(block) in names)]
+    try:
+        document = tomllib.loads("\n\n".join(wanted) + "\n")
+    except tomllib.TOMLDecodeError:
+        return parse(text, path)  # the whole text tells better where it is wrong
+    meta = {key: value for key, value in document.get("meta", {}).items() if key != "digests"}
+    check({**document, "meta": meta}, path)  # the digests name sections that were left out
+    return Snapshot(document, path)
+
+
+_FRAME = ("meta", "outcome", "collectors", "missing")
+
+
+def _section_of(block: str) -> str:
+    return re.split(r"[.\]]", block[1:64], maxsplit=1)[0]
+
+
 def split_shared(before: str, after: str) -> tuple[str, str, str] | None:
     """What both texts share, and what is left of each; None where one of them is not canonical."""
     if not (_is_canonical(before) and _is_canonical(after)):
@@ -68,11 +103,9 @@ def _is_canonical(text: str) -> bool:
 
 
 def _parse_split(split: tuple[str, str, str], paths: tuple[str, str]) -> tuple[Snapshot, Snapshot] | None:
-    import tomllib
-
     try:
-        shared, *own = (tomllib.loads(text) for text in split)
-    except tomllib.TOMLDecodeError:
+        shared, *own = (loads(text) for text in split)
+    except ValueError:
         return None  # the whole text tells better where it is wrong
     documents = [_with_shared(side, shared) for side in own]
     try:

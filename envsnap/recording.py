@@ -14,6 +14,9 @@ import stat
 
 from envsnap.aliases import Aliases
 from envsnap.collect.machine import c_library
+from envsnap.collect.machine.package_logs import TAIL
+from envsnap.collect.machine.recorded_logs import without_people
+from envsnap.collect.recent import tail
 from envsnap.errors import EnvsnapError
 from envsnap.host import Host
 from envsnap.redact import Redactor
@@ -35,7 +38,9 @@ _LINKS_LIMIT = 40
 
 _RECORDED = re.compile(
     r"/(?:proc|sys|etc|dev|run|boot|lib|lib64|usr/lib|usr/lib64|usr/bin|usr/sbin|usr/local/cuda[^/]*|usr/local/nvidia|"
-    r"var/lib/dkms|var/lib/dpkg/status|\.dockerenv|\.singularity\.d)(?:/|$)"
+    r"usr/share/zoneinfo|var/lib/dkms|var/lib/dpkg/status|var/log/(?:dpkg\.log(?:\.1)?|apt/history\.log|"
+    r"dnf\.rpm\.log(?:\.1)?|dnf\.log|yum\.log|zypp/history|nvidia-installer\.log)|"
+    r"\.dockerenv|\.singularity\.d)(?:/|$)"
 )
 _NEVER = re.compile(
     r"/(?:site-packages|dist-packages|__pycache__)(?:/|$)|/run/(?:user|secrets|credentials)/.|/proc/[^/]+/(?:environ|"
@@ -202,7 +207,7 @@ class Recorder:
             except OSError as error:
                 self._write(place, b"", 0 if isinstance(error, PermissionError) else 0o644)
                 return
-            self._write(place, data, 0o644 | (status.st_mode & 0o111))
+            self._write(place, data, 0o644 | (status.st_mode & 0o111), written=status.st_mtime_ns)
         else:
             self._write(place, b"", 0o644 | (status.st_mode & 0o111), is_placeholder=True)
 
@@ -225,7 +230,9 @@ class Recorder:
         self._entries += 1
         return f"{place}/{name}"
 
-    def _write(self, place: str, data: bytes, mode: int, *, is_placeholder: bool = False) -> None:
+    def _write(
+        self, place: str, data: bytes, mode: int, *, is_placeholder: bool = False, written: int | None = None
+    ) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._bytes += len(data)
         try:
@@ -236,6 +243,8 @@ class Recorder:
             while data:
                 data = data[os.write(descriptor, data) :]
             os.fchmod(descriptor, mode)
+            if written is not None:  # times date what changed
+                os.utime(descriptor, ns=(written, written))
         except OSError:
             return
         finally:
@@ -245,6 +254,9 @@ class Recorder:
 
     def _content(self, path: str) -> bytes:
         """What is kept of a regular file. Raises OSError."""
+        if path.startswith("/var/log/"):
+            end = tail(Host(environ={}), self._root + path, TAIL).decode("utf-8", "surrogateescape")
+            return self._text(path, without_people(path, end)).encode("utf-8", "surrogateescape")
         is_searched = path == "/var/lib/dpkg/status" or "/libc.so" in path or "/libc-" in path
         limit = SEARCHED_LIMIT if is_searched else CONTENT_LIMIT
         data = Host(environ={}).read_bytes(self._root + path, limit)
@@ -254,6 +266,8 @@ class Recorder:
             return data.partition(b"\0")[0].split(b" ")[0] + b"\0"
         if path == "/etc/ld.so.cache":
             return re.sub(rb"(?<=/home/)[^/\0]+", lambda match: b"u" * len(match[0]), data)
+        if path.startswith("/usr/share/zoneinfo/"):
+            return data
         if b"\0" in data and not path.startswith(("/proc/", "/sys/")):
             found = _C_LIBRARY.search(data) if is_searched else None
             return found[0] + b".\n" if found else b""

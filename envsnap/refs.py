@@ -7,7 +7,6 @@ one section. What a reference means is found in file names and heads; only the f
 from __future__ import annotations
 
 import datetime
-import os
 import re
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -15,11 +14,14 @@ from itertools import islice
 from envsnap.document import check_types, parse, read_data
 from envsnap.errors import BadReferenceError, UnreadableSnapshotError
 from envsnap.heads import Head, read_head
+from envsnap.index import noted
 from envsnap.model import Snapshot
 from envsnap.store import Entry, Store
 
 NAMES = ("now", "latest", "good", "bad")
-_ID_PREFIX = re.compile(r"[0-9a-f]{4,12}")
+MIN_PREFIX = 4
+"""Digits of an id that a reference needs, and that the name of a file holds."""
+_ID_PREFIX = re.compile(rf"[0-9a-f]{{{MIN_PREFIX},12}}")
 FILE_ENDINGS = (".toml", ".txt", ".md", ".log", ".json", ".out", ".err", ".yaml", ".yml", ".html", ".xml", ".lock")
 """What a file's name ends in; any other file is named with a slash."""
 _COUNTED = re.compile(r"(latest|good|bad)(?:~(\d+))?$")
@@ -80,9 +82,7 @@ class Resolver:
         if at:
             return self._at(at.group("when"), at.group("host"))
         if text.startswith("tag:"):
-            return self._first(
-                lambda head: text[4:] in head.meta.get("tags", []), f"no snapshot has the tag `{text[4:]}`"
-            )
+            return self._tagged(text[4:])
         if text.startswith("host:"):
             return self._of_host(text[5:])
         if _ID_PREFIX.fullmatch(text):
@@ -117,19 +117,15 @@ class Resolver:
 
     def with_status(self, status: str) -> Iterator[str]:
         """The files of this host's snapshots with a verdict, newest first."""
-        marks = self.store.marks()
-        if marks is None:
-            marks = self._read_marks()
-            self.store.remember_marks(marks)
-        marked = [path for path, verdict in marks.items() if verdict == status and os.path.exists(path)]
-        yield from sorted(
-            (path for path in marked if f"_{self.host}_" in os.path.basename(path)), key=os.path.basename, reverse=True
-        )
+        return (head.path for head in self.marked(status))
 
-    def _read_marks(self) -> dict[str, str]:
-        """Every verdict of the store, from the heads: slow, and only where the list of marks was lost."""
-        heads = ((entry.path, _head_or_none(entry.path)) for entry in self.store.entries())
-        return {path: head.status for path, head in heads if head is not None and head.status}
+    def marked(self, status: str) -> Iterator[Head]:
+        """The heads of this host's snapshots with a verdict, newest first."""
+        here = f"_{self.host}_"
+        for entry in noted(self.store, lambda name, note: note[0] == status and here in name):
+            head = _head_or_none(entry.path)
+            if head is not None and head.status == status:
+                yield head
 
     def _too_few(self, name: str, back: int) -> BadReferenceError:
         count = sum(1 for _ in self.of_this_host())
@@ -147,8 +143,8 @@ class Resolver:
         moment = parse_moment(when, self.clock())
         stamp = moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H%M%SZ")
         wanted = host or self.host
-        for entry in self.store.entries():
-            if entry.host == wanted and entry.taken <= stamp:
+        for entry in self.store.entries(until=stamp):
+            if entry.host == wanted:
                 return entry.path
         raise BadReferenceError(
             f"no snapshot of {wanted} is as old as `@{{{when}}}` ({moment.astimezone():%Y-%m-%d %H:%M})",
@@ -164,16 +160,20 @@ class Resolver:
         known = f"the store knows {', '.join(sorted(hosts)[:8])}" if hosts else "the store is empty"
         raise BadReferenceError(f"no snapshot of the host `{name}`", known)
 
-    def _first(self, wanted: Callable[[Head], bool], message: str) -> str:
-        for entry in self.store.entries():
+    def _tagged(self, tag: str) -> str:
+        for entry in noted(self.store, lambda _, note: tag in note[1]):
             head = _head_or_none(entry.path)
-            if head is not None and wanted(head):
+            if head is not None and tag in head.meta.get("tags", []):
                 return entry.path
-        raise BadReferenceError(message, "`envsnap log` lists what there is")
+        raise BadReferenceError(f"no snapshot has the tag `{tag}`", "`envsnap log` lists what there is")
 
     def _by_prefix(self, prefix: str) -> str:
+        named = f"_{prefix[:MIN_PREFIX]}"
         found = [
-            entry for entry in self.store.entries() if entry.short.startswith(prefix) or prefix.startswith(entry.short)
+            entry
+            for month in self.store.months()
+            for entry in self.store.month_entries(month, named)
+            if entry.short.startswith(prefix) or prefix.startswith(entry.short)
         ]
         if len(prefix) > 7:  # noqa: PLR2004 - longer than what file names hold
             found = [entry for entry in found if (head := _head_or_none(entry.path)) and head.id.startswith(prefix)]

@@ -15,15 +15,15 @@ WORDS = "token|secret|pass|pwd|pswd|key|cred|auth|cookie|session|bearer|basic|jw
 # Grouped by the first letter: a flat list of the same alternatives takes three to four times as long.
 _GITLAB = "gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|soat|ffct|oas)-"
 _SHAPE_CUES = (
-    rf":aa|a(?:sia|kia|iza|pi_org_|ge-secret)|d(?:ckr_|api[0-9a-f]{{8}}|o[opr]_v1)|eyj|{_GITLAB}|g(?:h[oprsu]_|sk_|ocspx"
-    r"|ithub_pat)|h(?:f_[a-z0-9]{20}|v[sbr]\.|ooks\.sl)|jina_|l(?:ocal-[0-9a-f]{8}|sv2_)|ms-[0-9a-f]{8}|n(?:pm_|vapi-)"
+    rf":aa|a(?:sia|kia|iza|pi_org_|ge-secret)|d(?:ckr_|api[0-9a-f]{{8}}|o[opr]_v1)|eyj|fw_[a-z0-9]{{20}}|{_GITLAB}"
+    r"|g(?:h[oprsu]_|sk_|ocspx|ithub_pat)|h(?:f_[a-z0-9]{20}|v[sbr]\.|ooks\.sl)|jina_|l(?:ocal-[0-9a-f]{8}|sv2_)|ms-[0-9a-f]{8}|n(?:pm_|vapi-)"
     r"|p(?:k_live|k_test|ypi-|plx-)|r(?:8_|pa_|k_live|k_test)|s(?:k-|k_live|k_test|k[0-9a-f]{8}|g\.)|tgp_v1"
     r"|w(?:ebhooks/|andb_v1)|/bot|x(?:ox|app-|ai-)|ya29|csk-"
 )
 
 SUSPECT = re.compile(
     r"@|-----begin|:aa|a(?:uth|sia|kia|iza|pi_org_|ge-secret)|b(?:earer|asic)|c(?:red|ookie|ode=|sk-|url )"
-    rf"|d(?:ckr_|api[0-9a-f]{{8}}|o[opr]_v1)|eyj|{_GITLAB}|g(?:h[oprsu]_|sk_|ocspx|ithub_pat)"
+    rf"|d(?:ckr_|api[0-9a-f]{{8}}|o[opr]_v1)|eyj|fw_[a-z0-9]{{20}}|{_GITLAB}|g(?:h[oprsu]_|sk_|ocspx|ithub_pat)"
     r"|h(?:f_[a-z0-9]{20}|v[sbr]\.|ooks\.sl)"
     r"|j(?:wt|ina_)|key|l(?:ogin|ocal-[0-9a-f]{8}|sv2_)|ms-[0-9a-f]{8}|n(?:pm_|vapi-)|otp"
     r"|p(?:ass|wd|swd|sk|k_live|k_test|ypi-|plx-)|r(?:8_|pa_|k_live|k_test)"
@@ -42,6 +42,7 @@ def shape_cues() -> re.Pattern[str]:
 _TOKEN_SHAPES = (
     r"hf_[A-Za-z0-9]{20,}",
     r"api_org_[A-Za-z0-9]{20,}",
+    r"fw_[A-Za-z0-9]{20,}",
     r"gh[oprsu]_[A-Za-z0-9_]{20,}",
     r"github_pat_[A-Za-z0-9_]{20,}",
     _GITLAB + r"[A-Za-z0-9_.=-]{16,}",
@@ -167,8 +168,8 @@ def assignment() -> re.Pattern[str]:
 
 @functools.cache
 def option() -> re.Pattern[str]:
-    """`--name value` in a shell's command line."""
-    return re.compile(rf"(?<![\w-])--?(?P<name>{_NAME})[ \t]+(?!-){_VALUE}")
+    """`--name value` in a shell's command line; `setenv NAME value` of csh, `ENV NAME value` of a Dockerfile."""
+    return re.compile(rf"(?:(?<![\w-])--?|\b(?:setenv|ENV)[ \t]+)(?P<name>{_NAME})[ \t]+(?!-){_VALUE}")
 
 
 @functools.cache

@@ -28,7 +28,7 @@ _ROUNDS = 8
 """A secret may stand right behind another and come into sight when that one is hidden; there is no endless text."""
 _SCHEMES = ("bearer", "basic", "token", "digest", "negotiate", "apikey", "key")
 _IN_QUERY = words(
-    "sig signature key code auth sas x-amz-signature x-amz-credential x-goog-signature x-goog-credential"
+    "sig sign signature key code auth sas x-amz-signature x-amz-credential x-goog-signature x-goog-credential"
     " awsaccesskeyid googleaccessid hmac"
 )
 """Parameters of a URL that are secrets there, whatever they mean elsewhere."""
@@ -120,7 +120,7 @@ def _hide_named(text: str, hide: Hide) -> str:
         text = patterns.whole_line().sub(lambda match: _hide_line(match, hide), text)
         text = patterns.assignment().sub(lambda match: _hide_assigned(match, hide), text)
     if has_blank:
-        if "-" in text:
+        if "-" in text or "env" in text or "ENV" in text:
             text = patterns.option().sub(lambda match: _hide_assigned(match, hide), text)
         text = patterns.credentials().sub(lambda match: _hide_credentials(match, hide), text)
         text = patterns.login().sub(

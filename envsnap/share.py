@@ -22,28 +22,6 @@ _DOTTED = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 _VERSIONED = ("packages", "pins", "libraries", "cuda", "torch", "driver", "origins")
 _API_PATH = re.compile(r"/(?:v\d\b[\w/.-]*|health\w*|metrics|generate|get_\w+|simple/?|whl/?[\w/.+-]*)?")
 
-_PATTERNS = {
-    "uuid": words.UUID,
-    "bucket": words.BUCKET,
-    "bucket_host": words.BUCKET_HOST,
-    "url": words.URL,
-    "scp": words.SCP,
-    "mail": words.MAIL,
-    "image": words.IMAGE,
-    "mac": words.MAC,
-    "guid": words.GUID,
-    "ipv6": words.IPV6,
-    "ipv4": words.IPV4,
-    "path": words.PATH,
-    "fqdn": words.FQDN,
-}
-_ANY = re.compile(
-    "|".join(
-        f"(?P<{name}>(?{'i' if pattern.flags & re.IGNORECASE else ''}:{pattern.pattern}))"
-        for name, pattern in _PATTERNS.items()
-    )
-)
-
 
 class Sharer:
     """Replaces private names by aliases, the same in everything that one instance is given."""
@@ -69,6 +47,9 @@ class Sharer:
             for _, value in words.leaves_of(document.get(section, {})):
                 if isinstance(value, str):
                     self._versions.update(_DOTTED.findall(value))
+        for text in document.get("events", {}).values():
+            if isinstance(text, str) and not text.startswith("reflog "):  # packages with their versions
+                self._versions.update(_DOTTED.findall(text))
         self._learn_gpus(document.get("gpu", {}))
         self._learn_word("host", str(document.get("meta", {}).get("host", "")))
         for path, value in words.leaves_of(document):
@@ -85,7 +66,8 @@ class Sharer:
                 remote = words.REMOTE_HOST.match(str(row.get("upstream", "")))
                 is_ours = words.PUBLIC_HOSTS.fullmatch(remote.group(1)) is None if remote else not self._is_public(slug)
                 if is_ours:
-                    self._private_sources.add(slug)
+                    self._private_sources |= {slug, str(row.get("path", ""))}
+                    self._learn_remote(str(row.get("upstream", "")))
                 self._learn_project(slug)
                 self._learn_project(str(row.get("path", "")).rstrip("/").rpartition("/")[2])
         self._learn_project(str(document.get("launch", {}).get("cwd", "")).rstrip("/").rpartition("/")[2])
@@ -106,6 +88,18 @@ class Sharer:
             for user, host in words.PROMPT.findall(text):
                 self._learn_word("user", user)
                 self._learn_word("host", host)
+
+        if "=" in text:
+            for name, value in words.NAMED.findall(text):
+                kind = words.kind_of_field(("env", name))
+                if kind and not value.startswith(("/", "~")):
+                    self._learn_word(kind, words.bare_host(value) if kind == "host" else value)
+
+    def _learn_remote(self, url: str) -> None:
+        """Whose a private repository is stands before its name: `git@host:team/repository.git`."""
+        _, _, path = re.sub(r"^[a-z+]+://[^/]*", ":", url).rpartition(":")
+        for part in path.strip("/").removesuffix(".git").split("/"):
+            self._learn_project(part)
 
     def _learn_gpus(self, gpus: Mapping[str, Any]) -> None:
         rows = [(key, row) for key, row in gpus.items() if isinstance(row, dict)]
@@ -171,7 +165,7 @@ class Sharer:
 
     def text(self, text: str) -> str:
         """A text (a log, a command, a rendering) in which nothing tells who and where."""
-        return self._known_words(_ANY.sub(self._found, text))
+        return self._known_words(words.ANY.sub(self._found, text))
 
     def value(self, path: tuple[str, ...], value: Any) -> Any:
         """A fact's value in which nothing tells who and where; its path says what kind of name it is."""
@@ -202,6 +196,8 @@ class Sharer:
             return self._field(kind, value)
         if path[0] == "source" and path[1:2] and path[1] in self._private_sources and path[-1] in words.OF_A_REPOSITORY:
             return self._use("project", value)
+        if path[0] == "events":
+            value = self._event(value)
         if path[-1] == "image":
             return self._image_field(value)
         if path[0] in _VERSIONED and _DOTTED.fullmatch(value):
@@ -226,6 +222,13 @@ class Sharer:
         if _DOTTED.fullmatch(bare) or bare.isdigit():
             return changed
         return value.replace(bare, self._use("host", bare), 1)
+
+    def _event(self, value: str) -> str:
+        """An event without the message of a commit to a private repository."""
+        move = words.REFLOG.match(value)
+        if move is None or move.group(2) not in self._private_sources or words.ALIAS.fullmatch(move.group(3)):
+            return value
+        return move.group(1) + self._use("project", move.group(3))
 
     def _image_field(self, value: str) -> str:
         first, slash, rest = value.partition("/")
@@ -267,6 +270,10 @@ class Sharer:
     def _found(self, found: re.Match[str]) -> str:
         name = found.lastgroup or ""
         return str(getattr(self, f"_{name}")(found.group(), found))
+
+    def _serial(self, text: str, _found: re.Match[str]) -> str:
+        name, number = re.fullmatch(r"(.*?[\s\"':=])([\w-]+)", text, re.DOTALL).groups()  # type: ignore[union-attr]
+        return text if not set(number) - set("0") else name + self._use("serial", number)
 
     def _uuid(self, text: str, _found: re.Match[str]) -> str:
         known = self._words.get(text.lower()) or self._words.get(text.partition("-")[2].lower())

@@ -39,6 +39,8 @@ PUBLIC_PARTS = words(
     torchinductor torch_compile_cache torch_extensions cutlass jit_cache pytorch shm site-packages dist-packages
     kernel kernels io pci devices bus class infiniband net numa node fs cgroup module modules params systemd system user
     hf nv .nv ComputeCache .triton hcoll lib-dynload jit configs recipes serving train torchinductor_root etc-nccl-conf
+    .pyenv pyenv versions shims .cargo .rustup .nvm .npm uv .uv uvx pipx condabin scripts activate csrc utils __w build
+    nvcc nvidia-smi gcc g++ cc c++ clang clang++ ninja cmake ptxas cuobjdump nvlink fatbinary git bash sh uname ldconfig
     conf default profile.d ld.so.conf.d modprobe.d modules-load.d security limits.conf limits.d ld.so.preload
     """
 )
@@ -127,7 +129,7 @@ FQDN = re.compile(
 USER_IN_PATH = re.compile(r"/(?:home|[Uu]sers)/([^\s/:'\"`<>,;|()\[\]{}=&?*#\\]+)")
 PUBLIC_SHAPES = re.compile(
     r"python[\d.]*t?(?:\.zip)?|vmlinuz-[\w.-]+|initrd[\w.-]*|gpu_p2p_access_cache_for_[\d,_-]+(?:\.json)?|lib[\w+-]{1,40}\.(?:so|a)[\d.]*|\d{1,10}|[0-9a-f]{7,64}|(?:x86_64|aarch64|sbsa)[\w-]*|models--[\w.-]+|"
-    r"(?:cuda|nvhpc|hpcx|nccl|cudnn|mlnx|gcc|llvm)[-_v]?[\d.]+|cu\d{2,3}|sm_?\d{2,3}a?|ld-linux[\w.-]*|_[A-Z]{1,2}|\.{1,2}|"
+    r"(?:cuda|nvhpc|hpcx|nccl|cudnn|mlnx|gcc|llvm)[-_v]?[\d.]+|cu\d{2,3}|sm_?\d{2,3}a?|ld-linux[\w.-]*|_[A-Z]{1,2}|\.{1,2}|\d{1,3}\.\d{1,3}(?:\.\d{1,4})?|"
     r"__editable__[\w.+-]*|(?:meta-|deepseek-ai-)?(?:llama|qwen|deepseek|mistral|mixtral|gemma|glm|phi|gpt-oss|kimi|"
     r"minimax|opt|gpt2|bge|e5|nemotron)(?:[-_.]?(?:v?\d+(?:\.\d+)*|\d+x\d+b|a?\d+(?:\.\d+)?[bm]|e\d+b|instruct|chat|base|it|hf|"
     r"fp8|fp4|nvfp4|awq|gptq|int4|int8|w8a8|w4a16|coder|math|moe|next|thinking|vl|r1|small|large|mini|nemo|air|flash|"
@@ -135,16 +137,53 @@ PUBLIC_SHAPES = re.compile(
     re.IGNORECASE,
 )
 """Parts of a path that are public by their shape: versions, libraries, commits, names of published models."""
+SERIAL = re.compile(
+    r"(?:(?<![A-Za-z])serial(?:[ _-]?(?:number|no))?|\bs/n|\basset[ _-]?tag)"
+    r"[\"']?\s{0,24}[:=]\s{0,4}[\"']?[\w-]*\d[\w-]*",
+    re.IGNORECASE,
+)
+"""A serial number with its name: nothing else tells it from a count."""
+NAMED = re.compile(r"^(?:export )?([A-Za-z_]\w{2,60})=[\"']?([^\s\"']{3,120})", re.MULTILINE)
+"""A variable of a listing, whose name may tell that its value is a name of somebody."""
+REFLOG = re.compile(r"(reflog (\S+): [\w -]+(?:\([\w -]+\))?: )(.+)", re.DOTALL)
+"""A move of HEAD: behind the command stands the first line of the commit's message, or names of branches."""
 REMOTE_HOST = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^\s/@]*@)?([\w.-]+)[:/]")
 OF_A_REPOSITORY = words("branch subject modified untracked")
 """What of a private repository tells what is worked on in it."""
 ALIAS = re.compile(r"(?:host|user|path|gpu|mig|ip|mac|uuid|serial|bucket|registry|project|account|id|guid)-\d+")
 
+_PATTERNS = {
+    "serial": SERIAL,
+    "uuid": UUID,
+    "bucket": BUCKET,
+    "bucket_host": BUCKET_HOST,
+    "url": URL,
+    "scp": SCP,
+    "mail": MAIL,
+    "image": IMAGE,
+    "mac": MAC,
+    "guid": GUID,
+    "ipv6": IPV6,
+    "ipv4": IPV4,
+    "path": PATH,
+    "fqdn": FQDN,
+}
+ANY = re.compile(
+    "|".join(
+        f"(?P<{name}>(?{'i' if pattern.flags & re.IGNORECASE else ''}:{pattern.pattern}))"
+        for name, pattern in _PATTERNS.items()
+    )
+)
+"""All shapes in one pattern; the name of the group that matched is the shape's."""
+
 _USER_FIELD = re.compile(r"(?:.*_)?(?:user|logname|username)", re.IGNORECASE)
 _HOST_FIELD = re.compile(
     r"(?:.*_)?(?:host|hostname|host_ip|addr|address|nodename|nodelist|hosts|fqdn|init_method)", re.IGNORECASE
 )
-_ACCOUNT_FIELD = re.compile(r"(?:.*_)?(?:account|cluster_name|job_name|partition|reservation|qos)", re.IGNORECASE)
+_ACCOUNT_FIELD = re.compile(
+    r"(?:.*_)?(?:account|cluster_name|job_name|partition|reservation|qos|pod_name|pod_namespace|project|entity|tenant)",
+    re.IGNORECASE,
+)
 _SERIAL_FIELD = re.compile(r"(?:.*_)?serial", re.IGNORECASE)
 NOBODY = frozenset(("", "0.0.0.0", "::", "localhost", "none", "auto", "unknown", "127.0.0.1", "::1"))  # noqa: S104 - names to leave alone
 

@@ -2,7 +2,8 @@
 
 `2026-02/2026-02-26T195236Z_node-07_4be81d0.toml`: names sort by time, so that history is read from names and from
 the heads of a few files. A file is complete or not there: it is written beside its place and renamed. The key for
-redaction lies in the store, mode 0600, and is never committed (the store's own .gitignore names it).
+redaction lies in the store, mode 0600, and is never committed (the store's own .gitignore names it). What is derived
+(`envsnap.index`) lies in `.index/`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 
 from envsnap.errors import StoreError
 
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 KEY_FILE = ".key"
-MARKS_FILE = ".marks"
+LEFT_BEHIND = 86400
+"""Seconds after which a file that is being written counts as left behind."""
 _MONTH = re.compile(r"\d{4}-\d{2}$")
 _NAME = re.compile(r"(\d{4}-\d{2}-\d{2}T\d{6}Z)_(.+)_([0-9a-f]{4,12})\.toml$")
 _UNSAFE = re.compile(r"[^A-Za-z0-9.-]+")
@@ -33,10 +36,11 @@ def host_slug(name: str) -> str:
 class Entry:
     """One file of the store, known by its name alone: `taken` (`2026-02-26T195236Z`), `host` slug, `short` id."""
 
-    __slots__ = ("host", "path", "short", "taken")
+    __slots__ = ("host", "name", "path", "short", "taken")
 
-    def __init__(self, path: str, taken: str, host: str, short: str) -> None:
-        self.path = path
+    def __init__(self, folder: str, name: str, taken: str, host: str, short: str) -> None:
+        self.path = f"{folder}/{name}"
+        self.name = name
         self.taken = taken
         self.host = host
         self.short = short
@@ -92,9 +96,7 @@ class Store:
             return
         os.makedirs(self.path, mode=0o777, exist_ok=True)
         with contextlib.suppress(FileExistsError):
-            _write(os.path.join(self.path, ".gitignore"), b"/.key*\n/.marks\n*.tmp\n", 0o644)
-        with contextlib.suppress(FileExistsError):
-            _write(os.path.join(self.path, MARKS_FILE), b"", 0o666)
+            _write(os.path.join(self.path, ".gitignore"), b"/.key*\n/.index/\n*.tmp\n", 0o644)
 
     def write(self, document: Mapping[str, Any], text: str) -> str:
         """Store a snapshot's canonical text and return its path. Raises StoreError; then no file is left behind."""
@@ -116,10 +118,11 @@ class Store:
 
     # -- reading ---------------------------------------------------------------------------------------------
 
-    def entries(self) -> Iterator[Entry]:
-        """Every snapshot, newest first, from file names alone."""
+    def entries(self, until: str = "") -> Iterator[Entry]:
+        """Every snapshot, newest first, from file names alone; with `until` (`2026-02-26T195236Z`) none taken later."""
         for month in self.months():
-            yield from self._month_entries(month)
+            if not until or month <= until[:7]:
+                yield from (entry for entry in self.month_entries(month) if not until or entry.taken <= until)
 
     def months(self) -> list[str]:
         """The folders of months, newest first."""
@@ -131,53 +134,43 @@ class Store:
             raise StoreError(f"cannot read the store `{self.path}`: {error.strerror}") from error
         return sorted((name for name in names if _MONTH.match(name)), reverse=True)
 
-    def _month_entries(self, month: str) -> Iterator[Entry]:
+    def month_entries(self, month: str, holding: str = "") -> Iterator[Entry]:
+        """The snapshots of a month, newest first; of those whose file names hold a text, where one is given."""
         folder = os.path.join(self.path, month)
         try:
-            names = sorted(os.listdir(folder), reverse=True)
+            names = sorted((name for name in os.listdir(folder) if holding in name), reverse=True)
         except OSError:
             return
-        found = [Entry(os.path.join(folder, name), *match.groups()) for name in names if (match := _NAME.match(name))]
-        place = 0
-        while place < len(found):
-            end = place + 1
-            while end < len(found) and found[end].taken == found[place].taken:
-                end += 1
-            # Names tell seconds; of two snapshots in one second the file written later is the newer one.
-            yield from found[place:end] if end == place + 1 else sorted(found[place:end], key=_written_at, reverse=True)
-            place = end
+        same: list[Entry] = []
+        for name in names:
+            match = _NAME.match(name)
+            if match is None:
+                continue
+            entry = Entry(folder, name, *match.groups())
+            if same and same[0].taken != entry.taken:
+                yield from _by_time_of_writing(same)
+                same = []
+            same.append(entry)
+        yield from _by_time_of_writing(same)
 
-    # -- marks: which snapshots have a verdict, so that `good` need not read every head ---------------------------
+    def remove_leftovers(self) -> None:
+        """Delete what writers that were killed left behind; what is younger than a day may still be written."""
+        for folder in (self.path, *(os.path.join(self.path, month) for month in self.months())):
+            with contextlib.suppress(OSError), os.scandir(folder) as files:
+                for file in files:
+                    is_ours = file.name.endswith(".tmp") or file.name.startswith(f"{KEY_FILE}-")
+                    if is_ours and file.stat().st_mtime < time.time() - LEFT_BEHIND:
+                        os.unlink(file.path)
 
-    def note_mark(self, entry_path: str, status: str) -> None:
-        """Append a verdict to the derived list of marks; losing it only makes look-ups slower."""
-        relative = os.path.relpath(entry_path, self.path)
-        with contextlib.suppress(OSError):
-            descriptor = os.open(
-                os.path.join(self.path, MARKS_FILE), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666
-            )
-            with contextlib.closing(os.fdopen(descriptor, "ab", buffering=0)) as file:
-                file.write(f"{status} {relative}\n".encode())
 
-    def marks(self) -> dict[str, str] | None:
-        """The last verdict of each marked snapshot by absolute path; None where there is no list."""
-        try:
-            with open(os.path.join(self.path, MARKS_FILE), encoding="utf-8", errors="replace") as file:
-                lines = file.read().splitlines()
-        except OSError:
-            return None
-        verdicts = {}
-        for line in lines:
-            status, _, relative = line.partition(" ")
-            if relative:
-                verdicts[os.path.join(self.path, relative)] = status
-        return verdicts
+def is_snapshot_name(name: str) -> bool:
+    """Whether a file's name is that of a snapshot."""
+    return _NAME.match(name) is not None
 
-    def remember_marks(self, verdicts: Mapping[str, str]) -> None:
-        """Write the list of marks anew, after it was lost and every head was read."""
-        lines = [f"{status} {os.path.relpath(path, self.path)}\n" for path, status in verdicts.items()]
-        with contextlib.suppress(OSError):
-            replace_file(os.path.join(self.path, MARKS_FILE), "".join(lines).encode())
+
+def _by_time_of_writing(same: list[Entry]) -> list[Entry]:
+    """Names tell seconds; of snapshots of one second the file written later is the newer one."""
+    return same if len(same) < 2 else sorted(same, key=_written_at, reverse=True)  # noqa: PLR2004 - nothing to sort
 
 
 def _written_at(entry: Entry) -> int:
@@ -187,14 +180,15 @@ def _written_at(entry: Entry) -> int:
         return 0
 
 
-def replace_file(path: str, data: bytes, *, keep_time: bool = False) -> None:
+def replace_file(path: str, data: bytes, *, keep_time: bool = False, is_derived: bool = False) -> None:
     """Write a file so that it is complete or not there: beside its place, flushed to disk, then renamed.
 
-    `keep_time`: the file that is replaced gives its time of writing to the new one.
+    `keep_time`: the file that is replaced gives its time of writing to the new one. `is_derived`: it can be made anew,
+    and need not be on the disk when a power loss comes.
     """
     temporary = f"{path}.{os.urandom(4).hex()}.tmp"
     try:
-        _write(temporary, data, 0o644)
+        _write(temporary, data, 0o644, flush=not is_derived)
         if keep_time:
             earlier = os.stat(path)
             os.utime(temporary, ns=(earlier.st_atime_ns, earlier.st_mtime_ns))
@@ -205,12 +199,13 @@ def replace_file(path: str, data: bytes, *, keep_time: bool = False) -> None:
         raise
 
 
-def _write(path: str, data: bytes, mode: int) -> None:
+def _write(path: str, data: bytes, mode: int, *, flush: bool = True) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)
+        if flush:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -6,14 +6,17 @@ import copy
 import datetime
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from envsnap.comparison import compare, narrow, prune_equal
+from envsnap.comparison import compare, compare_in_brief, narrow, prune_equal
 from envsnap.facts import leaves, put, split_path
 from envsnap.model import Change, ChangeSet, Snapshot
 from envsnap.paths import join_path
@@ -240,6 +243,37 @@ def test_comparison_agrees_with_a_plain_walk_and_mirrors(before: dict[str, Any],
     assert {(change.path, mirror(change.kind)) for change in forward.changes} == {
         (change.path, change.kind) for change in backward.changes
     } or forward.renamed
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=60)
+@given(TREES, TREES)
+def test_the_brief_comparison_says_the_same_of_any_two_documents(before: dict[str, Any], after: dict[str, Any]) -> None:
+    frame = {"schema": 1, "meta": {"host": "x"}}
+    sides = Snapshot({**frame, **before}), Snapshot({**frame, **after})
+    assert repr(compare_in_brief(*sides)) == repr(compare(*sides))
+
+
+def test_the_brief_comparison_says_the_same_of_two_machines(
+    reference_documents: dict[str, dict[str, Any]],
+) -> None:
+    machines = [Snapshot(document) for document in reference_documents.values()]
+    for before, after in pairwise([*machines, machines[0]]):
+        assert repr(compare_in_brief(before, after)) == repr(compare(before, after))
+
+
+def test_the_brief_comparison_says_the_same_of_each_incident() -> None:
+    folder = Path(__file__).parent / "incidents"
+    profiles = {path.stem: tomllib.loads(path.read_text()) for path in (folder / "profiles").glob("*.toml")}
+    for path in sorted(folder.glob("*.toml")):
+        incident = tomllib.loads(path.read_text())
+        sides = [copy.deepcopy(profiles[incident["profile"]]) for _ in range(2)]
+        for document, name in zip(sides, ("before", "after"), strict=True):
+            for fact, value in incident.get(name, {}).items():
+                put(document, split_path(fact), value)
+        before, after = map(Snapshot, sides)
+        found = compare(before, after)
+        assert len(found.changes) >= ("no-cause" not in path.name), path.name
+        assert repr(compare_in_brief(before, after)) == repr(found), path.name
 
 
 def is_set(changes: ChangeSet, path: tuple[str, ...]) -> bool:

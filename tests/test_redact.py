@@ -167,6 +167,7 @@ def test_the_scheme_of_a_header_stays_and_the_hash_is_that_of_the_bare_token(red
 
 SHAPES = [
     "hf_" + "aBcDeFgHiJkLmNoPqRsTuVwXyZaBcDeFgH",
+    "fw_" + "3aBcDeFgHiJkLmNoPqRsTuVw",
     "api_org_" + "aBcDeFgHiJkLmNoPqRsTuVwXyZaBcDeFgH",
     "ghp_" + "a1B2c3D4e5F6g7H8i9J0a1B2c3D4e5F6g7H8",
     "gho_" + "a1B2c3D4e5F6g7H8i9J0a1B2c3D4e5F6g7H8",
@@ -262,6 +263,7 @@ URLS = [
     (f"postgres://app:a/{WORD}@db/x", None),
     (f"postgres://app:a@{WORD}@db/x", None),
     (f"https://host/a?token={WORD}&x=1", f"https://host/a?token={HIDDEN}&x=1"),
+    (f"https://host/a?Expires=60&sign={WORD}", f"https://host/a?Expires=60&sign={HIDDEN}"),
     (f"https://host/a?x=1&sig={WORD}", f"https://host/a?x=1&sig={HIDDEN}"),
     (f"https://b.s3.amazonaws.com/a?X-Amz-Signature={WORD}&X-Amz-Expires=60", None),
     (f"https://b.s3.amazonaws.com/a?AWSAccessKeyId={WORD}&Expires=60", None),
@@ -318,6 +320,8 @@ def test_a_proxy_without_a_scheme_loses_its_password(redactor: Redactor) -> None
 TEXTS = [
     f"HF_TOKEN={WORD} python -m sglang.launch_server --tp 8",
     f"export HF_TOKEN={WORD}",
+    f"setenv HF_TOKEN {WORD}",
+    f"FROM image\nENV HF_TOKEN {WORD}\n",
     f"export DB_PASSWORD=a;b'{WORD}",
     f"password: correct horse {WORD}",
     f"db:\n  password: {WORD}\n  port: 5432",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -149,13 +148,3 @@ def test_local_times_are_local(monkeypatch: pytest.MonkeyPatch) -> None:
     finally:
         monkeypatch.undo()
         time.tzset()
-
-
-def test_marks_survive_the_loss_of_their_list(history: dict[str, str], resolver: Resolver, envsnap: Any) -> None:
-    envsnap("mark", "good", history["second"])
-    assert resolver.find(parse_reference("good", SECTION_ORDER)) == history["second"]
-    marks = os.path.join(resolver.store.path, ".marks")
-    os.unlink(marks)
-    assert resolver.find(parse_reference("good", SECTION_ORDER)) == history["second"]
-    assert os.path.exists(marks)
-    assert resolver.find(parse_reference("good", SECTION_ORDER)) == history["second"]

@@ -39,9 +39,13 @@ SHAPES = (
     'File "/data/zorgproject/a.py", line 3, in f', "quokkabox-17:123:456 [0] NCCL WARN Net : no",
     "wilhelmina", "quokkabox-17", "rank 3 on QUOKKABOX-17", "gpu deadbeef", "--log=/data/zorgproject/log.txt",
     "{'path': '/home/wilhelmina/a', 'host': 'quokkabox-17'}", "quokkabox-18", "quokkabox-[01-16]",
+    "Serial Number : zorg1652221013", '"board_serial": "zorg1652221013"', "serial=zorg1652221013",
+    "http://wilhelmina:3128@proxy.zorg.internal/simple", "oci://registry.zorg.example.net/zorgproject/chart:1",
+    "ray://quokkabox-17:10001", "nccl.quokkabox-17.log", "export LOGNAME=wilhelmina",
 )  # fmt: skip
 PLANTED = re.compile(
-    r"quokkabox|zorg|wilhelmina|10\.83\.41\.7|fd12:3456|b8:ce:f6|5f0c3c1e|deadbeef|1111-2222-3333", re.IGNORECASE
+    r"quokkabox|zorg|wilhelmina|10\.83\.41\.7|fd12:3456|b8:ce:f6|5f0c3c1e|deadbeef|1111-2222-3333|1652221013|bistro",
+    re.IGNORECASE,
 )
 
 
@@ -66,7 +70,20 @@ def planted(document: dict[str, Any], shapes: tuple[str, ...] = SHAPES) -> dict[
         {"MASTER_ADDR": PRIVATE["fqdn"], "SLURM_JOB_USER": PRIVATE["user"], "SLURM_NODELIST": "quokkabox-[01-16]"}
     )
     copied.setdefault("container", {})["image"] = f"{PRIVATE['registry']}/zorgproject/serve:v1"
+    copied["env"] |= {
+        "WANDB_PROJECT": "zorgunit-7",
+        "POD_NAME": "zorgproject-0",
+        "NO_PROXY": ".zorg.internal,zorgintern",
+    }
     copied.setdefault("source", {})["zorgproject"] = {"path": "/data/zorgproject", "commit": "a" * 40}
+    copied["source"]["serving"] = {
+        "path": "/data/zorgproject/serving",
+        "upstream": "git@git.zorg.internal:zorgteam/serving.git",
+    }
+    copied["events"] = {
+        "2026-03-01T12:00:00Z": "reflog /data/zorgproject/serving: commit (amend): kernels of zorgteam for the bistro",
+        "2026-03-01T12:00:01Z": "reflog /data/zorgproject: checkout: moving from main to bistro",
+    }
     copied.setdefault("gpu", {})["deadbeef"] = {"uuid": PRIVATE["gpu"], "index": 9, "serial": "zorg123"}
     copied.setdefault("missing", {})["/home/wilhelmina/x"] = "permission: /data/zorgproject/x"
     return {"schema": 1, **copied}
@@ -156,6 +173,19 @@ def test_version_that_looks_like_an_address_stays_where_a_package_has_it() -> No
     )
 
 
+def test_versions_in_events_stay_and_addresses_in_them_do_not() -> None:
+    sharer = Sharer()
+    transaction = "conda: installed libcublas 12.6.4.1"
+    events = {
+        "2026-02-27T06:52:28Z": transaction,
+        "2026-02-27T06:53:28Z": "reflog /srv/x: pull 10.4.0.36: Fast-forward",
+    }
+    document = {"schema": 1, "events": events}
+    sharer.learn(document)
+    shared = sharer.document(document)["events"]
+    assert list(shared.values()) == [transaction, "reflog /srv/path-1: pull ip-1: Fast-forward"]
+
+
 def test_domain_of_a_machine_is_hidden_with_every_machine_of_it() -> None:
     sharer = Sharer()
     sharer.learn(
@@ -187,3 +217,15 @@ def test_work_on_a_private_repository_is_not_told(document: dict[str, Any], upst
 def test_url_behind_another_one_is_hidden_too() -> None:
     for text in ("=http://10.83.41.7/v1=http://10.83.41.7/v1=", "https://github.com/a/b=http://10.83.41.7/v1"):
         assert "10.83.41.7" not in Sharer().text(text)
+
+
+def test_folders_and_programs_that_every_machine_has_stay_readable() -> None:
+    path = "/root/.pyenv/versions/3.11.7/bin:/root/.cargo/bin:/usr/local/bin/nvcc:/data/venv/bin/activate"
+    assert Sharer().text(f"PATH={path}") == f"PATH={path}"
+    assert "10.8.4.1" not in Sharer().text("/data/10.8.4.1:80/x")
+
+
+def test_moves_of_a_public_repository_stay_readable(document: dict[str, Any]) -> None:
+    document["source"] = {"vllm": {"path": "/data/vllm", "upstream": "https://github.com/vllm-project/vllm.git"}}
+    document["events"] = {"2026-03-01T12:00:00Z": "reflog /data/vllm: checkout: moving from main to v0.33.0"}
+    assert Sharer().document(document)["events"] == document["events"]

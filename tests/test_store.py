@@ -64,7 +64,7 @@ def test_takes_that_race_agree_on_one_key(tmp_path: Path) -> None:
     ]
     keys = {run.communicate()[0] for run in runs}
     assert len(keys) == 1
-    assert sorted(path.name for path in (tmp_path / "s").iterdir()) == [".gitignore", ".key", ".marks"]
+    assert sorted(path.name for path in (tmp_path / "s").iterdir()) == [".gitignore", ".key"]
 
 
 def test_truncated_key_is_not_used(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ COMMANDS = {
     "take": "Write down this machine's environment, now",
     "run": "Take a snapshot, start a command, write down how it ended",
     "diff": "Say what differs between two snapshots",
+    "next": "Propose what to undo first, where the cause is not settled",
     "log": "List the history, with what changed in between",
     "check": "Judge one environment by itself and by what is known to fail",
     "explain": "Say what a rule means, or what a log says",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from envsnap import capture
-from envsnap.collect.runner import TIMEOUT
+from envsnap.cli.request import Request
 from envsnap.errors import EnvsnapError, TargetError
 from envsnap.host import Host
 
@@ -17,15 +17,14 @@ if TYPE_CHECKING:
     from envsnap.snapshot import Snapshot
 
 
-def target_host(
-    *, python: str | None = None, pid: int | None = None, argv: Sequence[str] = (), repositories: Sequence[str] = ()
-) -> Host:
+def target_host(request: Request, *, pid: int | None = None, argv: Sequence[str] = ()) -> Host:
     """The host that the options describe. Raises TargetError where it does not exist."""
     root = os.environ.get("ENVSNAP_ROOT", "/")
-    repositories = [os.path.abspath(path) for path in repositories]
+    repositories = [os.path.abspath(path) for path in request.repositories]
     for path in repositories:
         if not os.path.isdir(path):
             raise TargetError(f"`--repo {path}` is not a directory")
+    python = request.python
     if pid is not None:
         if python or argv:
             raise TargetError("`--pid` describes a process: it goes with neither `--python` nor a command")
@@ -33,14 +32,16 @@ def target_host(
             raise TargetError(
                 f"there is no process {pid}", "`ps -ef` lists them; inside a container they are the container's"
             )
-        return Host.of_process(pid, root=root, repositories=repositories)
-    if python:
+        host = Host.of_process(pid, root=root, repositories=repositories)
+    elif python:
         from envsnap.interpreter import find_interpreter
 
         host = Host.here(root=root, argv=argv, python=os.path.expanduser(python), repositories=repositories)
         find_interpreter(host)
-        return host
-    return Host.here(root=root, argv=argv, repositories=repositories)
+    else:
+        host = Host.here(root=root, argv=argv, repositories=repositories)
+    host.integrity = request.integrity
+    return host
 
 
 def sections_to_skip(only: Sequence[str], skip: Sequence[str]) -> tuple[str, ...]:
@@ -55,17 +56,11 @@ def sections_to_skip(only: Sequence[str], skip: Sequence[str]) -> tuple[str, ...
 
 
 def take_snapshot(
-    state: State,
-    host: Host,
-    key: bytes,
-    *,
-    skip: tuple[str, ...] = (),
-    trigger: str = "take",
-    tags: Sequence[str] = (),
-    note: str = "",
-    timeout: float = TIMEOUT,
+    state: State, host: Host, key: bytes, request: Request | None = None, *, trigger: str = "take"
 ) -> Snapshot:
     """Capture a host; what was begun early is used where it describes the same."""
+    request = request or Request()
+    skip = sections_to_skip(request.only, request.skip) if request.only or request.skip else ()
     running = state.head_start
     state.head_start = None
     if running is not None and not (running.host.describes_same_as(host) and running.skipped == skip):
@@ -73,4 +68,6 @@ def take_snapshot(
         running = None
     if running is None:
         running = capture.begin(host, skip)
-    return capture.complete(running, key, trigger=trigger, tags=tags, note=note, timeout=timeout)
+    return capture.complete(
+        running, key, trigger=trigger, tags=request.tags, note=request.note, timeout=request.timeout
+    )

@@ -8,6 +8,7 @@ import click
 
 from envsnap.cli.common import complete_reference, put_text, reference, resolver, store_option
 from envsnap.cli.explaining import error_option, explain_changes, read_error, recorded_symptom
+from envsnap.cli.groups import is_group, pair_of_groups, refuse
 from envsnap.cli.output import State, open_store, print_data, print_lines, say
 from envsnap.errors import EXIT_DIFFERENT, EXIT_OK, BadReferenceError, EnvsnapError
 
@@ -27,6 +28,7 @@ Examples:
   envsnap diff @{yesterday}           yesterday's against now
   envsnap diff good:packages now      only the packages
   envsnap diff theirs.toml mine.toml  two files
+  envsnap diff all:good all:bad       what all good runs have and no failure (also all:tag:NAME)
 """,
 )
 @click.argument("before", required=False, shell_complete=complete_reference)
@@ -71,13 +73,30 @@ def command(
     """Say what differs between BEFORE and AFTER (by default: the last good one and now)."""
     store = open_store(state, store_here)
     resolve = resolver(store)
-    first, second = choose(state, resolve, before, after)
+    if is_group(before) or is_group(after):
+        refuse(error=error_file, why=why, undo=undo_file, format=form in ("html", "md", "github"))
+        names = pair_of_groups(before, after)
+        return print_groups(
+            state,
+            resolve,
+            names,
+            sections,
+            python,
+            output,
+            show_all=show_all,
+            as_json=as_json or form == "json",
+            exit_code=exit_code,
+        )
+    first, second = choose(state, resolve, before, after, python)
     changes = compare(state, store, resolve, first, second, python, sections)
     explanation = None
     is_narrowed = bool(narrowed_to(first, second, sections))
     if not (no_explain or is_narrowed) and (changes.changes or error_file is not None):
         error = read_error(state, error_file) or recorded_symptom(changes)
         explanation = explain_changes(resolve, changes, error)
+    if before is None and explanation is not None and explanation.is_undecided:
+        pair = " good now" if second.is_now else ""
+        say(state, f"hint: `envsnap next{pair}` proposes what to undo first, to tell the causes apart")
     if undo_file is not None:
         write_undo(state, undo_file, changes, explanation)
     suspects = explanation.suspects if explanation is not None else ()
@@ -108,6 +127,35 @@ def command(
     return EXIT_DIFFERENT if exit_code and changes else EXIT_OK
 
 
+def print_groups(
+    state: State,
+    resolve: Resolver,
+    names: tuple[str, str],
+    sections: tuple[str, ...],
+    python: str | None,
+    output: str,
+    *,
+    show_all: bool,
+    as_json: bool,
+    exit_code: bool,
+) -> int:
+    """Print what tells two groups of snapshots apart."""
+    from envsnap.cli.groups import separation
+    from envsnap.render.groups_text import groups_document, groups_lines
+    from envsnap.render.json_text import to_json
+    from envsnap.render.lines import plain
+
+    _check_sections(sections)
+    before, after, found = separation(state, resolve, names, sections, python)
+    if as_json:
+        put_text(state, output, to_json(groups_document(before, after, found)))
+    elif output == "-":
+        print_lines(state, groups_lines(before, after, found, show_all=show_all))
+    else:
+        put_text(state, output, plain(groups_lines(before, after, found, show_all=show_all)))
+    return EXIT_DIFFERENT if exit_code and found else EXIT_OK
+
+
 def write_undo(state: State, path: str, changes: ChangeSet, explanation: Explanation | None) -> None:
     """Write the script that takes the environment back. It is for reading first; nothing runs it."""
     from envsnap.explain.undo import undo_script
@@ -124,21 +172,39 @@ def write_undo(state: State, path: str, changes: ChangeSet, explanation: Explana
     say(state, f"wrote {path}: read it before you run it")
 
 
-def choose(state: State, resolve: Resolver, before: str | None, after: str | None) -> tuple[Reference, Reference]:
+def choose(
+    state: State, resolve: Resolver, before: str | None, after: str | None, python: str | None = None
+) -> tuple[Reference, Reference]:
     """The pair to compare; with no reference given, the pair that an incident asks for, and it is said which."""
     if before is not None:
         return reference(before), reference(after if after is not None else "now")
-    good = next(iter(resolve.with_status("good")), None)
-    if good is not None:
-        bad = next(iter(resolve.with_status("bad")), None)
-        if bad is not None and bad > good:
-            say(state, "comparing the last good snapshot with the newest failure")
-            return reference("good"), reference("bad")
-        say(state, "comparing the last good snapshot with this machine now")
-        return reference("good"), reference("now")
+    from envsnap.cli.past import incident, of_target, snapshot_before
+    from envsnap.refs import Reference
+
+    found = incident(resolve, python)
+    if found.good is not None and found.failure is not None:
+        say(state, f"comparing the last good snapshot{found.of_target} with the newest failure")
+        return Reference(found.good.path), Reference(found.failure.path)
+    if found.good is not None:
+        say(state, f"comparing the last good snapshot{found.of_target} with this machine now")
+        return Reference(found.good.path), reference("now")
+    none_good = f"no snapshot{found.of_target} is marked good (`envsnap mark good REF`)"
+    if found.failure is not None:
+        earlier = snapshot_before(resolve, found.failure)
+        if earlier is not None:
+            say(state, f"{none_good}: comparing the newest failure with the snapshot before it")
+            return Reference(earlier), Reference(found.failure.path)
+    if python is not None:
+        head = next(of_target(resolve, found.target), None)
+        if head is None:
+            raise BadReferenceError(
+                f"no snapshot of {found.target} in `{resolve.store.path}`", "`envsnap log` lists them"
+            )
+        say(state, f"{none_good}: comparing the last one with this machine now")
+        return Reference(head.path), reference("now")
     newest = [entry for entry, _ in zip(resolve.of_this_host(), range(2), strict=False)]
     if len(newest) == 2:  # noqa: PLR2004 - a pair
-        say(state, "no snapshot is marked good (`envsnap mark good REF`): comparing the last two")
+        say(state, f"{none_good}: comparing the last two")
         return reference("latest~1"), reference("latest")
     if newest:
         say(state, "there is one snapshot: comparing it with this machine now")

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from envsnap.cli.output import say
-from envsnap.errors import EnvsnapError, UnreadableSnapshotError
-from envsnap.heads import read_head
+from envsnap.errors import EnvsnapError
 
 if TYPE_CHECKING:
     from envsnap.cli.output import State
     from envsnap.explain import Explanation
     from envsnap.explain.signatures import ErrorFacts
-    from envsnap.model import ChangeSet, Snapshot
+    from envsnap.model import ChangeSet
     from envsnap.refs import Resolver
 
 LINE_LIMIT = 64 << 10
 """Bytes of a log that are read as one line; a longer line is read in pieces."""
 STEP = 32 << 20
 """Bytes of a log after which progress is told."""
-MOST_RUNS = 12
-"""How many marked snapshots are heard about a difference."""
 
 
 def error_option(function: Any) -> Any:
@@ -41,7 +38,20 @@ def read_error(state: State, path: str | None) -> ErrorFacts | str:
         return ""
     from envsnap.explain.signatures import read_log
 
-    return read_log(log_lines(state, path))
+    return without_secrets(read_log(log_lines(state, path)))
+
+
+def without_secrets(error: ErrorFacts) -> ErrorFacts:
+    """What an error text says, redacted: its lines are printed, and go into the pages that people share."""
+    from envsnap.explain.signatures import ErrorFacts
+    from envsnap.redact import Redactor
+
+    hide = Redactor(os.urandom(32)).text
+    matches = [
+        match._replace(line=hide(match.line), names={name: hide(value) for name, value in match.names.items()})
+        for match in error.matches
+    ]
+    return ErrorFacts(matches, map(hide, error.lines), map(hide, error.exceptions), error.frames, error.lines_read)
 
 
 def log_lines(state: State, path: str) -> Iterator[str]:
@@ -67,31 +77,14 @@ def log_lines(state: State, path: str) -> Iterator[str]:
 
 
 def explain_changes(resolve: Resolver, changes: ChangeSet, error: ErrorFacts | str) -> Explanation:
-    """The suspects of a difference, with what marked runs of this host say about it."""
+    """The suspects of a difference, with what marked runs of its host and interpreter say about it."""
+    from envsnap.cli.past import past_runs
     from envsnap.explain import explain
 
-    return explain(changes, changes.after, error, history=earlier_runs(resolve, changes))
+    return explain(changes, changes.after, error, history=past_runs(resolve, changes))
 
 
 def recorded_symptom(changes: ChangeSet) -> str:
     """What the later run printed when it failed, as its snapshot's outcome holds it."""
     symptom = changes.after.outcome.get("symptom", [])
     return "\n".join(map(str, symptom)) if isinstance(symptom, list) else str(symptom)
-
-
-def earlier_runs(resolve: Resolver, changes: ChangeSet) -> list[tuple[Snapshot, str]]:
-    """The newest marked snapshots beside the two that are compared, each with its verdict."""
-    if not changes.changes:
-        return []
-    from envsnap.refs import load_file
-
-    compared = {changes.before.id, changes.after.id}
-    runs: list[tuple[Snapshot, str]] = []
-    for status in ("good", "bad"):
-        for path in islice(resolve.with_status(status), MOST_RUNS):
-            try:
-                if read_head(path).id not in compared:
-                    runs.append((load_file(path), status))
-            except UnreadableSnapshotError:
-                continue
-    return runs

@@ -19,6 +19,8 @@ A reference names a snapshot. In this order:
   tag:NAME, host:NAME    the newest with that tag, of that host
   4be81d0                an id, or the first four or more digits of one; ambiguity lists the candidates
 
+`diff` also takes groups: all:good, all:bad, all:tag:NAME, all:host:NAME are the newest 30 of each.
+
 REF:section narrows to one section or fact: good:packages, latest:env.PATH.
 """,
     "exit-codes": """\

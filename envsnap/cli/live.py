@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from envsnap.cli.capturing import take_snapshot, target_host
+from envsnap.cli.request import Request
 
 if TYPE_CHECKING:
     from envsnap.cli.output import State
@@ -19,7 +20,7 @@ def capture_now(state: State, store: Store, python: str | None, other: Snapshot 
     Compared with another snapshot, the same interpreter is looked at if it still exists and none is asked for, and
     the same launch directory: what differs must be the environment, not where the question was asked from.
     """
-    host = target_host(python=python or _interpreter_of(other))
+    host = target_host(Request(python=python or _interpreter_of(other)))
     directory = other.get(("launch", "cwd")) if other is not None else None
     if isinstance(directory, str) and os.path.isdir(directory):
         host.cwd = directory

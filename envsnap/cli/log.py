@@ -11,9 +11,13 @@ from envsnap.cli.common import put_text, store_option
 from envsnap.cli.output import State, open_store, print_data, print_lines, this_host, utc_now
 from envsnap.errors import BadReferenceError, UnreadableSnapshotError
 from envsnap.heads import Head, read_head
+from envsnap.index import noted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from envsnap.history import Run
+    from envsnap.index import ChangeLines
     from envsnap.model import ChangeSet
     from envsnap.render.lines import Line
     from envsnap.store import Store
@@ -76,12 +80,12 @@ def command(
 
         print_data(to_json({"schema": "envsnap.log/1", "snapshots": [_head_object(head) for head in heads]}))
         return
-    print_lines(state, log_lines(folded, with_changes=not oneline))
+    print_lines(state, log_lines(folded, None if oneline else store))
 
 
-def chosen_heads(store: Store, host: str, tag: str | None) -> Any:
+def chosen_heads(store: Store, host: str, tag: str | None) -> Iterator[Head]:
     """The heads of the snapshots asked for, newest first; files that are no snapshots are passed over."""
-    for entry in store.entries():
+    for entry in store.entries() if tag is None else noted(store, lambda _, note: tag in note[1]):
         if host not in ("all", entry.host):
             continue
         try:
@@ -92,17 +96,25 @@ def chosen_heads(store: Store, host: str, tag: str | None) -> Any:
             yield head
 
 
-def log_lines(folded: list[Run], *, with_changes: bool) -> list[Line]:
-    """One line a run of identical environments, and between two runs what changed."""
+def log_lines(folded: list[Run], changes_in: Store | None = None) -> list[Line]:
+    """One line a run of identical environments, and between two runs what changed, where a store is given."""
+    from envsnap.history import first_failures
+    from envsnap.index import ChangeLines
+
+    known = ChangeLines(changes_in) if changes_in is not None else None
     lines: list[Line] = []
+    first = first_failures(folded)
     for place, run in enumerate(folded):
-        lines.append(_run_line(run))
-        if with_changes and place + 1 < len(folded):
-            lines += _between(folded[place + 1].newest, run.oldest)
+        lines.append(_run_line(run, after=first.get(place)))
+        if known is not None and place + 1 < len(folded):
+            lines += _between(folded[place + 1].newest, run.oldest, known)
+    if known is not None:
+        known.save()
     return lines
 
 
-def _run_line(run: Run) -> Line:
+def _run_line(run: Run, after: Head | None = None) -> Line:
+    """`after`: the good snapshot that this is the first failure after."""
     from envsnap.render.lines import safe
     from envsnap.render.values import ago, when
 
@@ -114,6 +126,8 @@ def _run_line(run: Run) -> Line:
     if tags:
         line.append((f"  {safe(tags)}", "strong"))
     line.append((f"  {_verdict(head)}" if head.outcome else "", style))
+    if after is not None:
+        line.append((f"  first failure after {after.short}", "strong"))
     if head.meta.get("note"):
         line.append((f"  {safe(str(head.meta['note']))}", ""))
     if len(run.heads) > 1:
@@ -135,26 +149,39 @@ def _verdict(head: Head) -> str:
     return "  ".join(word for word in words if word)
 
 
-def _between(before: Head, after: Head) -> list[Line]:
-    from envsnap.render.diff_text import one_line
-
+def _between(before: Head, after: Head, known: ChangeLines) -> list[Line]:
     if before.digests and before.digests == after.digests:
         return []
-    changes = compare_heads(before, after)
-    if changes is None:
+    from envsnap.render.lines import safe
+
+    try:
+        said = known.get(before.path, after.path)
+        if said is None:
+            changes = compare_heads(before, after)
+            said = what_changed(changes) if changes is not None else None
+            if said is not None:
+                known.put(before.path, after.path, said)
+    except UnreadableSnapshotError:
+        said = None
+    if said is None:
         return [[("│ ", "quiet"), ("cannot be compared", "quiet")]]
-    if not changes.changes:
-        return []
-    return [[("│ ", "quiet"), (one_line(changes.changes), "")]]
+    return [[("│ ", "quiet"), (safe(said), "")]] if said else []
+
+
+def what_changed(changes: ChangeSet) -> str:
+    """The most important changes in a line; empty where there is none."""
+    from envsnap.render.diff_text import one_line
+
+    return one_line(changes.changes)
 
 
 def compare_heads(before: Head, after: Head) -> ChangeSet | None:
     """What changed between two stored snapshots; None where one of them cannot be read."""
-    from envsnap.comparison import compare
+    from envsnap.comparison import compare_in_brief
     from envsnap.pairs import load_pair
 
     try:
-        return compare(*load_pair(before.path, after.path))
+        return compare_in_brief(*load_pair(before.path, after.path))
     except UnreadableSnapshotError:
         return None
 

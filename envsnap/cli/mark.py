@@ -10,7 +10,6 @@ import click
 from envsnap.cli.common import complete_reference, reference, resolver, store_option
 from envsnap.cli.output import State, open_store, say, utc_now
 from envsnap.errors import BadReferenceError
-from envsnap.outcome import note as note_verdict
 from envsnap.outcome import rewrite
 
 
@@ -39,8 +38,7 @@ def command(
     resolve = resolver(store)
     path = parsed.text if parsed.is_file else resolve.find(parsed)
     key = store.key()
-    document = rewrite(path, lambda document: change_outcome(document, verdict, note, exit_code, key))
-    note_verdict(store, path, document)
+    rewrite(path, lambda document: change_outcome(document, verdict, note, exit_code, key))
     say(state, f"marked {os.path.basename(path)} {verdict}")
 
 

@@ -27,6 +27,7 @@ def command(state: State, keep: int, dry_run: bool, store_here: str | None) -> N
     marked, tagged or has a note.
     """
     from envsnap.history import prunable
+    from envsnap.index import forget_gone
 
     store = open_store(state, store_here)
     heads = list(chosen_heads(store, "all", None))
@@ -42,5 +43,8 @@ def command(state: State, keep: int, dry_run: bool, store_here: str | None) -> N
                 raise StoreError(f"cannot delete `{head.path}`: {error.strerror}") from error
             with contextlib.suppress(OSError):
                 os.rmdir(os.path.dirname(head.path))
+    if not dry_run:
+        store.remove_leftovers()
+        forget_gone(store)
     verb = "would delete" if dry_run else "deleted"
     say(state, f"{verb} {len(removable)} of {len(heads)} snapshots")

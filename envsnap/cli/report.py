@@ -11,10 +11,11 @@ import click
 from envsnap.cli.common import complete_reference, reference, resolver, store_option, write_text
 from envsnap.cli.explaining import explain_changes, log_lines
 from envsnap.cli.output import State, open_store, print_data, print_lines, say, this_host
-from envsnap.errors import BadReferenceError, EnvsnapError
+from envsnap.errors import EnvsnapError
 from envsnap.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from envsnap.cli.past import Incident
     from envsnap.explain import Explanation
     from envsnap.explain.signatures import ErrorFacts
     from envsnap.model import ChangeSet
@@ -111,14 +112,18 @@ def read_case(
     from envsnap import comparison
     from envsnap.cli.explaining import recorded_symptom
     from envsnap.cli.live import capture_now
+    from envsnap.cli.past import incident
     from envsnap.explain import explain
     from envsnap.redact import Redactor
 
     resolve = resolver(store)
     redactor = Redactor(store.key())
-    chosen = reference(ref) if ref is not None else default_subject(state, resolve)
-    before = baseline(resolve, since)
-    snapshot = capture_now(state, store, python, before) if chosen.is_now else resolve.load(chosen)
+    found = incident(resolve, python)
+    chosen = reference(ref) if ref is not None else default_subject(state, found)
+    snapshot = None if chosen.is_now else resolve.load(chosen)
+    before = baseline(resolve, since, found, str(snapshot.meta.get("target", "")) if snapshot is not None else "")
+    if snapshot is None:
+        snapshot = capture_now(state, store, python, before)
     if before is not None and since is None and (before.id == snapshot.id or _is_later(before, snapshot)):
         before = None
     # A file written by hand may hold what a capture would have redacted.
@@ -135,30 +140,34 @@ def read_case(
     return Case(snapshot, chosen.is_now, changes, explanation, extracts)
 
 
-def default_subject(state: State, resolve: Resolver) -> Reference:
+def default_subject(state: State, found: Incident) -> Reference:
     """The newest failure where it is newer than the last good run, else this machine now."""
-    good = next(iter(resolve.with_status("good")), None)
-    bad = next(iter(resolve.with_status("bad")), None)
-    if bad is not None and (good is None or bad > good):
-        say(state, "reporting the newest failure")
-        return reference("bad")
+    from envsnap.refs import Reference
+
+    if found.failure is not None:
+        say(state, f"reporting the newest failure{found.of_target}")
+        return Reference(found.failure.path)
     say(state, "reporting this machine now")
     return reference("now")
 
 
-def baseline(resolve: Resolver, since: str | None) -> Snapshot | None:
-    """The snapshot to compare with: the one asked for, else the last good one, else none."""
+def baseline(resolve: Resolver, since: str | None, found: Incident, target: str) -> Snapshot | None:
+    """The snapshot to compare with: the one asked for, else the last good one, else none.
+
+    `target`: the interpreter of what is reported, which the good one must share; empty where that is not known.
+    """
+    from envsnap.cli.past import marked
+    from envsnap.refs import load_file
+
     if since is not None:
         return resolve.load(reference(since))
-    try:
-        return resolve.load(reference("good"))
-    except BadReferenceError:
-        return None
+    good = next(iter(marked(resolve, "good", target)), None) if target else found.good
+    return load_file(good.path) if good is not None else None
 
 
 def _is_later(before: Snapshot, after: Snapshot) -> bool:
     times = [snapshot.meta.get("taken_at") for snapshot in (before, after)]
-    return None not in times and times[0] >= times[1]  # type: ignore[operator]
+    return None not in times and times[0] > times[1]  # type: ignore[operator]
 
 
 def read_logs(state: State, paths: tuple[str, ...]) -> tuple[tuple[LogExtract, ...], ErrorFacts | None]:
@@ -176,6 +185,7 @@ def read_logs(state: State, paths: tuple[str, ...]) -> tuple[tuple[LogExtract, .
 def run_upstream(state: State, profile: Profile, case: Case, python: str | None) -> tuple[Upstream | None, str]:
     """Run the project's own collector where the snapshot is of this machine; else say why not."""
     from envsnap.cli.capturing import target_host
+    from envsnap.cli.request import Request
     from envsnap.report.upstream import collect
 
     if not profile.collector:
@@ -186,7 +196,7 @@ def run_upstream(state: State, profile: Profile, case: Case, python: str | None)
     packages = snapshot.facts.get("packages", {})
     if packages and profile.package not in packages:
         return None, f"{profile.package} is not installed in this interpreter"
-    host = target_host(python=python)
+    host = target_host(Request(python=python))
     found = next((path for path in _interpreters(snapshot, python) if os.access(path, os.X_OK)), None)
     if found is None:
         return None, "the interpreter was not found"

@@ -6,9 +6,9 @@ import re
 
 import click
 
-from envsnap.cli.common import store_option
+from envsnap.cli.capture_options import capture_options
 from envsnap.cli.output import State
-from envsnap.cli.take import parse_timeout
+from envsnap.cli.request import Request
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|d)?$")
 _SECONDS = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -43,20 +43,8 @@ Examples:
   envsnap run --exec -- vllm serve MODEL       take, then become the command (systemd, no outcome)
 """,
 )
-@click.option("-t", "--tag", "tags", multiple=True, metavar="TAG", help="A name to find it by (repeatable)")
-@click.option("--note", default="", metavar="TEXT", help="A remark for people")
-@click.option("--python", metavar="PATH", help="The interpreter that runs the server, if not the obvious one")
-@click.option("--repo", "repositories", multiple=True, metavar="DIR", help="A source tree to include (repeatable)")
-@click.option("--only", multiple=True, metavar="SECTION", help="Only these sections (repeatable)")
-@click.option("--skip", multiple=True, metavar="SECTION", help="All but these sections (repeatable)")
-@click.option("--timeout", default="5s", callback=parse_timeout, metavar="TIME", help="When to stop waiting  [5s]")
+@capture_options
 @click.option("--strict", is_flag=True, help="Exit with 125 and start nothing where the capture failed")
-@click.option(
-    "--integrity",
-    type=click.Choice(["all", "watched", "none"]),
-    help="Which packages' files to compare with their record  [env: ENVSNAP_INTEGRITY] [watched]",
-)
-@click.option("--once", is_flag=True, help="Take no snapshot unless this is the first process of its node")
 @click.option("--exec", "become", is_flag=True, help="Become the command: nothing is watched, no outcome is written")
 @click.option(
     "--good-after", default="10m", callback=parse_duration, metavar="TIME", help="Alive for so long is good  [10m]"
@@ -66,28 +54,19 @@ Examples:
 )
 @click.option("--log", metavar="FILE", help="Copy the output into FILE as well")
 @click.option("--no-explain", is_flag=True, help="On failure, print no explanation")
-@store_option
 @click.option("-q", "--quiet", "quiet_here", is_flag=True, help="No words on standard error")
 @click.argument("command_line", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
 @click.pass_obj
 def command(
     state: State,
-    tags: tuple[str, ...],
-    note: str,
-    python: str | None,
-    repositories: tuple[str, ...],
-    only: tuple[str, ...],
-    skip: tuple[str, ...],
-    timeout: float,
+    *,
+    request: Request,
     strict: bool,
-    integrity: str | None,
-    once: bool,
     become: bool,
     good_after: float,
     ready_pattern: str | None,
     log: str | None,
     no_explain: bool,
-    store_here: str | None,
     quiet_here: bool,
     command_line: tuple[str, ...],
 ) -> int:
@@ -111,18 +90,6 @@ def command(
         is_quiet=state.quiet,
         explains=not (no_explain or state.quiet),
         color=state.color,
-        timeout=timeout,
+        timeout=request.timeout,
     )
-    return prepare(
-        state,
-        plan,
-        tags=tags,
-        note=note,
-        python=python,
-        repositories=repositories,
-        only=only,
-        skip=skip,
-        integrity=integrity,
-        once=once,
-        store_path=store_here,
-    )
+    return prepare(state, plan, request)

@@ -18,10 +18,11 @@ from envsnap.launch.plan import CAPTURE_FAILED, Plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from typing import Any
 
     from envsnap.cli.output import State
+    from envsnap.cli.request import Request
     from envsnap.launch.supervisor import Report
     from envsnap.refs import Resolver
     from envsnap.snapshot import Snapshot
@@ -30,8 +31,6 @@ PARSING_TIME = 20.0
 """Seconds after which options count as unreadable: an interpreter on a network mount takes its time."""
 GRACE = 3.0
 """Seconds beyond `--timeout` for the key and the file of the store."""
-MOST_LOOKED_AT = 50
-"""Good snapshots that are looked at for one of the same program."""
 SCREEN = 40
 """Lines of an explanation at most."""
 
@@ -181,20 +180,7 @@ def _say(text: str) -> None:
 # -- in the capturing process --------------------------------------------------------------------------------------
 
 
-def prepare(
-    state: State,
-    plan: Plan,
-    *,
-    tags: Sequence[str],
-    note: str,
-    python: str | None,
-    repositories: Sequence[str],
-    only: Sequence[str],
-    skip: Sequence[str],
-    integrity: str | None,
-    once: bool,
-    store_path: str | None,
-) -> int:
+def prepare(state: State, plan: Plan, request: Request) -> int:
     """Capture and store, and tell the supervisor what to start; an exit code."""
     from envsnap.cli.output import say
     from envsnap.cli.taking import is_first_of_node
@@ -203,21 +189,10 @@ def prepare(
     if state.report is None:
         raise EnvsnapError("`run` starts a command only as a program of its own")
     _tell_plan(state.report, plan)
-    if once and not is_first_of_node():
+    if request.once and not is_first_of_node():
         return 0
     try:
-        capture_and_store(
-            state,
-            plan,
-            tags=tags,
-            note=note,
-            python=python,
-            repositories=repositories,
-            only=only,
-            skip=skip,
-            integrity=integrity,
-            store_path=store_path,
-        )
+        capture_and_store(state, plan, request)
     except EnvsnapError as error:
         if plan.strict:
             plan.refusal = CAPTURE_FAILED
@@ -238,33 +213,16 @@ def _tell_plan(report: int, plan: Plan) -> None:
         data = data[os.write(report, data) :]
 
 
-def capture_and_store(
-    state: State,
-    plan: Plan,
-    *,
-    tags: Sequence[str],
-    note: str,
-    python: str | None,
-    repositories: Sequence[str],
-    only: Sequence[str],
-    skip: Sequence[str],
-    integrity: str | None,
-    store_path: str | None,
-) -> None:
+def capture_and_store(state: State, plan: Plan, request: Request) -> None:
     """Take the snapshot of a launch, store it, and say so in a line. Raises EnvsnapError."""
-    from envsnap.cli.capturing import sections_to_skip, take_snapshot, target_host
+    from envsnap.cli.capturing import take_snapshot, target_host
     from envsnap.cli.output import open_store, print_lines
     from envsnap.cli.summary import launch_line, previous_of
     from envsnap.cli.taking import snapshot_text
 
-    store = open_store(state, store_path)
+    store = open_store(state, request.store_path)
     plan.store = os.path.abspath(store.path)
-    host = target_host(python=python, argv=plan.argv, repositories=repositories)
-    host.integrity = integrity
-    skipped = sections_to_skip(only, skip) if only or skip else ()
-    snapshot = take_snapshot(
-        state, host, store.key(), skip=skipped, trigger="run", tags=tags, note=note, timeout=plan.timeout
-    )
+    snapshot = take_snapshot(state, target_host(request, argv=plan.argv), store.key(), request, trigger="run")
     if plan.strict:
         from envsnap.capture import demand_complete
 
@@ -298,7 +256,7 @@ def tell(plan: Plan, report: Report) -> None:
 def write_outcome(plan: Plan, report: Report) -> str:
     """Put the outcome, and what the server's log told, into the stored snapshot; the verdict, or empty."""
     from envsnap.launch.verdict import add_facts, facts_of_log, outcome_of
-    from envsnap.outcome import note, rewrite
+    from envsnap.outcome import rewrite
     from envsnap.redact import Redactor
     from envsnap.store import Store
 
@@ -314,17 +272,14 @@ def write_outcome(plan: Plan, report: Report) -> str:
         if facts:
             add_facts(document, facts)
 
-    document = rewrite(plan.path, change)
-    status = str(outcome.get("status", ""))
-    if status:
-        note(store, plan.path, document)
-    return status
+    rewrite(plan.path, change)
+    return str(outcome.get("status", ""))
 
 
 def explain_failure(plan: Plan, report: Report) -> None:
     """Print the likely cause on standard error: what differs from the last good run of the same target."""
     from envsnap.cli.common import resolver
-    from envsnap.cli.explaining import explain_changes
+    from envsnap.cli.explaining import explain_changes, without_secrets
     from envsnap.cli.output import State, print_lines
     from envsnap.comparison import compare
     from envsnap.launch.verdict import error_facts
@@ -336,25 +291,27 @@ def explain_failure(plan: Plan, report: Report) -> None:
     state.color = plan.color
     resolve = resolver(Store(plan.store))
     after = load_file(plan.path)
-    error = error_facts(report)
+    error = without_secrets(error_facts(report))
     good = _last_good(resolve, after)
     lines: list[Any] = [[("", "")], [(f"envsnap: the launch failed ({_how(report)})", "cause")]]
     if good is None:
-        first = error.first
-        if first is not None:
-            lines.append([("error  ", "heading"), (first.line.strip()[:200], "")])
-            lines.append([("       ", ""), (first.signature.means, "quiet")])
+        if error.headline:
+            lines.append([("error  ", "heading"), (error.headline[:200], "")])
+            lines.append([("       ", ""), (error.means or "an error of no known kind", "quiet")])
         lines.append([("note   ", "quiet"), ("no good run of this program to compare with", "quiet")])
         print_lines(state, lines, err=True)
         return
     changes = compare(good, after)
     lines.append([(f"compared with the last good run {good.id[:7]}", "quiet")])
     lines.append([])
-    answer = explanation_lines(explain_changes(resolve, changes, error))
+    explanation = explain_changes(resolve, changes, error)
+    answer = explanation_lines(explanation)
     if len(answer) > SCREEN:
         answer = [*answer[: SCREEN - 1], [("…", "quiet")]]
     lines += answer
     lines.append([("more   ", "quiet"), (f"envsnap diff {good.id[:7]} {after.id[:7]}", "quiet")])
+    if explanation.is_undecided:
+        lines.append([("       ", ""), ("envsnap next: what to undo first, to tell the causes apart", "quiet")])
     print_lines(state, lines, err=True)
 
 
@@ -370,26 +327,15 @@ def _how(report: Report) -> str:
 
 def _last_good(resolve: Resolver, after: Snapshot) -> Snapshot | None:
     """The newest good snapshot of the same interpreter that started the same program."""
-    from itertools import islice
-
+    from envsnap.cli.past import marked, program_of
     from envsnap.errors import UnreadableSnapshotError
-    from envsnap.heads import read_head
+    from envsnap.pairs import load_sections
     from envsnap.refs import load_file
 
-    for path in islice(resolve.with_status("good"), MOST_LOOKED_AT):
+    for one in marked(resolve, "good", str(after.meta.get("target", ""))):
         try:
-            head = read_head(path)
-            if head.id != after.id and head.meta.get("target") == after.meta.get("target"):
-                found = load_file(path)
-                if _program(found) == _program(after):
-                    return found
+            if one.head.id != after.id and program_of(load_sections(one.path, ("launch",))) == program_of(after):
+                return load_file(one.path)
         except UnreadableSnapshotError:
             continue
     return None
-
-
-def _program(snapshot: Snapshot) -> str:
-    """What a launch starts: the framework that envsnap knows, else the name of the command."""
-    launch = snapshot.facts.get("launch", {})
-    argv = launch.get("argv") or [""]
-    return str(launch.get("framework") or os.path.basename(str(argv[0])))

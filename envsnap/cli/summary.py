@@ -92,12 +92,12 @@ def _what_changed(snapshot: Snapshot, previous: Head) -> Line:
         and previous.digests == snapshot.meta["digests"]
     ):
         return [(f"nothing changed since {since}", "quiet")]
-    from envsnap.comparison import compare
+    from envsnap.comparison import compare_in_brief
     from envsnap.refs import load_file
     from envsnap.render.diff_text import one_line
 
     try:
-        changes = compare(load_file(previous.path), snapshot)
+        changes = compare_in_brief(load_file(previous.path), snapshot)
     except UnreadableSnapshotError as error:
         return [(f"cannot compare with {since}: {error.message}", "suspect")]
     if not changes.changes:

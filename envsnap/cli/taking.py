@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
-from envsnap.cli.capturing import sections_to_skip, take_snapshot, target_host
+from envsnap.cli.capturing import take_snapshot, target_host
 from envsnap.cli.output import open_store, print_data, print_lines, say
-from envsnap.collect.runner import TIMEOUT
+from envsnap.cli.request import Request
+from envsnap.errors import EnvsnapError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,33 +25,23 @@ LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI
 
 def take(
     state: State,
+    request: Request | None = None,
     *,
-    tags: Sequence[str] = (),
-    note: str = "",
-    python: str | None = None,
     pid: int | None = None,
-    repositories: Sequence[str] = (),
-    only: Sequence[str] = (),
-    skip: Sequence[str] = (),
-    timeout: float = TIMEOUT,
     to_stdout: bool = False,
     strict: bool = False,
-    once: bool = False,
-    integrity: str | None = None,
     record: str | None = None,
-    store_path: str | None = None,
     argv: Sequence[str] = (),
 ) -> None:
     """Capture, store, print the id and say in a few words what it is and what changed."""
-    if once and not is_first_of_node():
+    request = request or Request()
+    if request.once and not is_first_of_node():
         return
-    store = open_store(state, store_path)
-    host = target_host(python=python, pid=pid, argv=argv, repositories=repositories)
-    host.integrity = integrity
+    store = open_store(state, request.store_path)
+    host = target_host(request, pid=pid, argv=argv)
     if record is not None:
         host = recorded(host, record, store.key())
-    skipped = sections_to_skip(only, skip) if only or skip else ()
-    snapshot = take_snapshot(state, host, store.key(), skip=skipped, tags=tags, note=note, timeout=timeout)
+    snapshot = take_snapshot(state, host, store.key(), request)
     text = snapshot_text(snapshot)
     if to_stdout:
         print_data(text)
@@ -98,5 +89,7 @@ def store_and_tell(state: State, store: Store, snapshot: Snapshot, text: str) ->
         print_data(short + "\n")
     except OSError:
         say(state, f"warning: could not print the id {short}: standard output is closed")
+    except EnvsnapError as error:
+        say(state, f"warning: could not print the id {short}: {error.message}")
     if not state.quiet and sys.stderr is not None:
         print_lines(state, summary_lines(snapshot, previous), err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from envsnap.collect.declare import collector
@@ -10,7 +11,7 @@ from envsnap.collect.machine.inside import inside
 from envsnap.collect.machine.kernel_files import kernel_text
 from envsnap.collect.machine.mounts import top_mount
 from envsnap.collect.machine.process_view import proc_of
-from envsnap.facts import IDENTITY, FactSpec
+from envsnap.facts import EVENT, IDENTITY, FactSpec
 from envsnap.missing import Missing, missing_from
 
 TYPE_CHECKING = False
@@ -56,6 +57,7 @@ FACTS = [
         "container.seccomp", IDENTITY, "string",
         "`disabled`, `strict` or `filter`; Seccomp of /proc/PID/status", weight=4,
     ),
+    EVENT,
     FactSpec("container.devices", IDENTITY, "set", "NVIDIA's device files in /dev", weight=6),
     FactSpec(
         "container.pid_namespace", IDENTITY, "string", "The process namespace; /proc/PID/ns/pid", weight=0.1
@@ -74,6 +76,10 @@ CAPABILITIES = (
 
 INITIAL_USER_NAMESPACE = "user:[4026531837]"
 """The machine's first user namespace: capabilities in another one mean nothing to the machine."""
+INITIAL_PID_NAMESPACE = "pid:[4026531836]"
+"""The machine's first process namespace: its first process is no container's."""
+_START_TIME = 19
+"""Where proc_pid_stat(5) has the start time, counted behind the name."""
 SECCOMP = {"0": "disabled", "1": "strict", "2": "filter"}
 DEVICES = 512
 """The most device files that are listed."""
@@ -81,7 +87,7 @@ DEVICES = 512
 UNSEEN = Missing("unsupported", "not visible inside the container")
 
 
-@collector(section="container", facts=FACTS)
+@collector(section="container", also=("events",), facts=FACTS)
 def collect_container(host: Host) -> Facts:
     """Decide by several signs; image and digest are what the caller says, since most containers cannot tell."""
     view = inside(host)
@@ -95,6 +101,7 @@ def collect_container(host: Host) -> Facts:
         return {} if signs.mounts is not None else {"container": Missing("unsupported", "no table of mounts")}
     runtime, version = _runtime(signs, kind)
     return {
+        "events": _started(host, signs),
         "container": {
             "kind": kind,
             "id": find_id(signs) or (None if kind in _WITHOUT_ID else UNSEEN),
@@ -104,8 +111,25 @@ def collect_container(host: Host) -> Facts:
             "pid_namespace": signs.pid_namespace or Missing("permission", f"{proc_of(host)}/ns/pid"),
             **({} if kind in _WITHOUT_IMAGE else _image(signs)),
             **_rights(host),
-        }
+        },
     }
+
+
+def _started(host: Host, signs: Signs) -> dict[str, str]:
+    """When the container's first process began, as an event; empty where the first process is another's."""
+    if host.pid is not None or signs.pid_namespace in (None, INITIAL_PID_NAMESPACE):
+        return {}
+    try:
+        name, _, fields = host.read_text("/proc/1/stat").rpartition(") ")
+        ticks = int(fields.split()[_START_TIME])
+        boot = int(host.read_text("/proc/stat").partition("\nbtime ")[2].split()[0])
+    except (OSError, ValueError, IndexError):
+        return {}
+    if not boot or name.endswith("(pause"):  # the first process of a pod is older than the container
+        return {}
+    from envsnap.collect.recent import utc
+
+    return {utc(boot + ticks / os.sysconf("SC_CLK_TCK")): "container: started"}
 
 
 _WITHOUT_ID = (

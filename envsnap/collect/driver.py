@@ -13,7 +13,7 @@ from envsnap.collect.machine import daemons, module_file
 from envsnap.collect.machine.inside import inside
 from envsnap.collect.nvml.files import library_version, module_is_loaded
 from envsnap.collect.progress import at
-from envsnap.facts import IDENTITY, STATE, FactSpec
+from envsnap.facts import EVENT, IDENTITY, STATE, FactSpec
 from envsnap.missing import Missing
 
 TYPE_CHECKING = False
@@ -67,6 +67,7 @@ FACTS = [
         "driver.fabric_manager_state", STATE, "string",
         "running, stopped, or absent where NVSwitches need one; its PID file, /proc", weight=8,
     ),
+    EVENT,
     FactSpec(
         "driver.persistence_daemon", STATE, "string", "running or stopped; its PID file, /proc", weight=2
     ),
@@ -78,7 +79,7 @@ UNSEEN = Missing("unsupported", "not visible inside the container")
 _VERSION = re.compile(r"Kernel Module(?:\s+for\s+\S+)?\s+(\d+\.\d[\d.]*)")
 
 
-@collector(section="driver", facts=FACTS, deadline=3.0)
+@collector(section="driver", also=("events",), facts=FACTS, deadline=3.0)
 def collect_driver(host: Host) -> Iterator[Facts]:
     """Read the loaded module, then the libraries, then what lies on the disk and runs beside it."""
     version, flavor = loaded_module(host)
@@ -103,7 +104,10 @@ def collect_driver(host: Host) -> Iterator[Facts]:
 
         yield {"driver": {"parameters": changed_parameters(host, version, in_container=in_container) or None}}
     yield {"driver": _daemons(host, in_container=in_container)}
-    yield {"driver": {"disk_version": disk_version(host, in_container=in_container)}}
+    path = module_on_disk(host, in_container=in_container)
+    if isinstance(path, str):
+        yield {"events": _written(host, path)}
+    yield {"driver": {"disk_version": disk_version(host, path)}}
 
 
 def loaded_module(host: Host) -> tuple[str | Missing | None, str | Missing | None]:
@@ -161,15 +165,31 @@ def status_of_files(host: Host) -> str | None:
     return status_by_files(host, loaded_module(host)[0], *libraries)
 
 
-def disk_version(host: Host, *, in_container: bool) -> str | Missing | None:
-    """The version of the module that this kernel would load from the disk; None where it has none."""
+def module_on_disk(host: Host, *, in_container: bool) -> str | Missing | None:
+    """The module file that this kernel would load; None where it has none."""
     release = host.text_or_missing("/proc/sys/kernel/osrelease")
     if not isinstance(release, str):
         return release
     path = module_file.module_path(host, "nvidia", release)
-    if path is None and in_container:
-        return UNSEEN
-    return module_file.module_version(host, path, "nvidia", release) if isinstance(path, str) else path
+    return UNSEEN if path is None and in_container else path
+
+
+def disk_version(host: Host, path: str | Missing | None) -> str | Missing | None:
+    """The version of the module file of this kernel; None where it has none."""
+    release = host.text_or_missing("/proc/sys/kernel/osrelease")
+    if not isinstance(path, str) or not isinstance(release, str):
+        return path
+    return module_file.module_version(host, path, "nvidia", release)
+
+
+def _written(host: Host, path: str) -> dict[str, str]:
+    """When the module file was written, as an event: DKMS and NVIDIA's installer build it where it lies."""
+    from envsnap.collect.recent import oldest_told, utc
+
+    status = host.stat(path)
+    if status is None or status.st_mtime < oldest_told():
+        return {}
+    return {utc(status.st_mtime): f"module: {path} written"}
 
 
 def _has_traces(host: Host, modules: list[str] | Missing) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from envsnap.collect.declare import collector
 from envsnap.collect.installed.facts import FRAMEWORKS, PACKAGE_FACTS
+from envsnap.facts import EVENT
 from envsnap.missing import Missing, missing_from
 
 TYPE_CHECKING = False
@@ -21,7 +22,9 @@ _HIDDEN = frozenset((*FRAMEWORKS, "triton", "numpy", "deep-gemm", "ray", "nvidia
 """Distributions of which it is told, as of editable ones, if something else of their name comes earlier on the path."""
 
 
-@collector(section="packages", also=("origins", "pins", "conflicts"), facts=PACKAGE_FACTS, deadline=3.0)
+@collector(
+    section="packages", also=("origins", "pins", "conflicts", "events"), facts=[*PACKAGE_FACTS, EVENT], deadline=3.0
+)
 def collect_packages(host: Host) -> Iterator[Facts]:
     """Names and versions first, then what takes a closer look."""
     from envsnap.collect.installed.distributions import Distributions, search_folders
@@ -41,6 +44,20 @@ def collect_packages(host: Host) -> Iterator[Facts]:
     yield {"origins": origins}
     yield {"pins": _pins(host, interpreter, found)}
     yield {"conflicts": _conflicts(host, found, path, origins)}
+    if interpreter.kind == "conda":
+        yield {"events": _conda_events(host, interpreter)}
+
+
+def _conda_events(host: Host, interpreter: Interpreter) -> dict[str, str]:
+    """What conda did to the environment of late."""
+    from envsnap.collect.recent import is_fresh, oldest_told
+
+    history, oldest = f"{interpreter.prefix}/conda-meta/history", oldest_told()
+    if not is_fresh(host, history, oldest):
+        return {}
+    from envsnap.collect.installed.conda_history import conda_events
+
+    return conda_events(host, history, oldest)
 
 
 def _versions(found: Distributions) -> dict[str, str | Missing]:

@@ -34,22 +34,24 @@ PLAIN = (
 
 PROCESSES: tuple[tuple[str, ...], ...] = (
     ("gpu",),
-    ("source",),
+    ("source", "events"),
     ("packages", "python", "torch", "native"),
     ("integrity",),
     ("libraries",),
     PLAIN,
 )
 """The collectors' modules, one row a process. Alone stands what can block or crash or takes long: NVML, git, what
-reads many files or asks the loader."""
+reads many files or asks the loader. `events` goes behind git, whose child has the least to do."""
 
 FEW_CORES = 4
 """With no more cores than this, what reads the same interpreter shares a process: a fork costs more than it gains."""
 
 ALSO = {
     "gpu": ("gpus", "topology", "driver"),
-    "packages": ("origins", "pins", "conflicts"),
+    "packages": ("origins", "pins", "conflicts", "events"),
     "source": ("events",),
+    "driver": ("events",),
+    "container": ("events",),
 }
 """Sections that a collector fills beside its own, as its declaration says; known without importing it."""
 
@@ -72,7 +74,7 @@ def sections_of(name: str) -> tuple[str, ...]:
     return (name, *ALSO.get(name, ()))
 
 
-DECLARED_ONLY: tuple[str, ...] = ("frame", "from_texts")
+DECLARED_ONLY: tuple[str, ...] = ("from_texts",)
 """Modules that declare facts without collecting them."""
 
 _table: FactTable | None = None

@@ -32,7 +32,7 @@ from envsnap.collect.repository.files import (
     repository_at,
 )
 from envsnap.collect.repository.own_files import is_of_store, is_snapshot
-from envsnap.facts import IDENTITY, VOLATILE, FactSpec
+from envsnap.facts import EVENT, IDENTITY, VOLATILE, FactSpec
 from envsnap.missing import Missing, missing_from
 
 TYPE_CHECKING = False
@@ -93,9 +93,9 @@ FACTS = [
     _fact("diff_digest", "string", 1.2, "SHA-256 over paths and contents of the modified files, read from disk"),
     _fact("submodules.*", "string", 4, "Commit that is checked out in a submodule, from its HEAD"),
     _fact("in_progress", "string", 3, "Begun and not ended: merge, rebase, am, cherry-pick, revert or bisect"),
+    EVENT,
     _fact("stashes", "integer", 0, "Number of stashes, from the stash's reflog", VOLATILE),
 ]
-"""`events.*`, where the moves of HEAD stand, is declared with the frame: other collectors write into it as well."""
 
 
 class Tree:

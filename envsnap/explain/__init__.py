@@ -87,6 +87,7 @@ def explain(
     from envsnap.explain.context import context_of
     from envsnap.explain.ranking import Ranking
     from envsnap.explain.signatures import read_text
+    from envsnap.explain.timing import with_timings
     from envsnap.explain.verdicts import runs_of
 
     tables = compat if compat is not None else default()
@@ -95,17 +96,19 @@ def explain(
     judged, asked, broken = judge(ctx, is_strict=is_strict)
     acts = group(ctx.changes, ctx.after, ctx.before, tables) if ctx.before is not None else []
     sides = [side for side in (ctx.after, ctx.before) if side is not None]
-    ranking = Ranking(ctx, changes, accuse(error, sides, ctx.changes, tables), runs_of(history))
+    runs = runs_of(history, changes, (ctx.before, ctx.after) if ctx.before is not None else ())
+    ranking = Ranking(ctx, changes, accuse(error, sides, ctx.changes, tables), runs)
     suspects = ranking.suspects(judged, acts)
+    if changes is not None:
+        suspects = with_timings(suspects, changes)
     if changes is None:
         # Alone, a mere hint is no finding: a check that cries wolf is switched off.
         suspects = tuple(suspect for suspect in suspects if suspect.score >= 0)
-    first = error.first
     return Explanation(
         suspects,
         notes=_notes(changes, snapshot, error, broken),
-        first_error=first.line.strip() if first is not None else "",
-        error_means=first.signature.means if first is not None else "",
+        first_error=error.headline,
+        error_means=error.means,
         rules_asked=asked,
     )
 
@@ -169,7 +172,8 @@ def _notes(changes: ChangeSet | None, snapshot: Snapshot, error: ErrorFacts, bro
         count = len(changes.changes)
         yield f"{count} difference{'s' if count != 1 else ''} between {_name(changes.before)} and {_name(snapshot)}"
         if changes.unknown:
-            yield f"{len(changes.unknown)} facts are known on one side only; an unknown fact is never a suspect"
+            known = "1 fact is" if len(changes.unknown) == 1 else f"{len(changes.unknown)} facts are"
+            yield f"{known} known on one side only; an unknown fact is never a suspect"
         if changes.not_recorded:
             yield f"not recorded on one side: {', '.join(changes.not_recorded)}"
     else:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from envsnap.explain.accuse import Accusations
     from envsnap.explain.acts import Act
     from envsnap.explain.context import RuleContext
-    from envsnap.model import ChangeSet, Path
+    from envsnap.model import ChangeSet, History, Path
 
 BARE = -3.3
 """An act that no rule explains."""
@@ -71,6 +71,7 @@ class Candidate:
         self.act = act
         self.acts = [act] if act is not None else []
         self.finding = finding
+        self.history: History | None = None
 
     @property
     def score(self) -> float:

@@ -96,6 +96,7 @@ class Ranking:
             score=round(candidate.score, 2),
             because=tuple(candidate.because),
             consequences=tuple(consequences),
+            history=candidate.history,
         )
 
     def _fix_of_change(self, candidate: Candidate) -> tuple[str, str]:

@@ -22,6 +22,8 @@ KEPT_LINE_LENGTH = 2000
 CONTEXT_LINES = 8
 SMALL_TEXT = 2000
 """Lines up to which every line is looked at; longer logs are filtered for lines that could matter first."""
+FEW_LINES = 12
+"""Lines of a text that was picked out, and is not a whole log."""
 PROGRESS_EVERY = 50_000
 
 _TELLING = (
@@ -39,6 +41,30 @@ _EXCEPTION = (
     r"^(?:\S*\s+)?(?:[\w.]+\.)?([A-Z]\w*(?:Error|Exception|Interrupt|Exit|Failure)|Exception|Failed)\b:? ?(.*)$"
 )
 _FRAME = r'File "([^"]+)", line \d+'
+_HEALTHY = re.compile(
+    r"\b[A-Z]\w*Warning: |^(?!.*NCCL)(?:\([^)]*\) ?|\S* ){0,3}?(?:INFO|DEBUG)\b|^[WID]\d{4} \d\d:\d\d:"
+    r"|Fail to set RLIMIT_NOFILE"
+)
+"""What Python warns of, lines below the level of an error (NCCL calls its errors INFO as well), and what SGLang
+prints at each start."""
+_ARGUMENTS = re.compile(r"\bserver_args=|non-default args: |LLM engine \(v")
+"""A server's list of its arguments: it names everything."""
+_FAILING = re.compile(
+    r"error|exception|fail|cannot|can't|could ?n.t|unable|undefined|invalid|mismatch|tim(?:ed?|ing) ?out|kill|abort"
+    r"|refused|denied|forbidden|fatal|assert|corrupt|illegal|unsupported|\bnot\b|n't\b|\bno\b|out of |insufficient|warn"
+    r"|xid|missing|incompatib|unexpected|unrecogni|required|too (?:short|many|large|big|old|new|small)|died|lost|fallen"
+    r"|disabled|exceed|disagree|differ|larger than|less than|newer|older|traceback|signal|\bsig[a-z]{3,4}\b|wrong|bad "
+    r"|broken|garb|nan\b|slow|hang|hung|stuck|dead|truncat|deprecat|degenerat|gibberish|!!!|\b[45]0\d\b|unknown|stale"
+    r"|\bdown\b|without|only supports",
+    re.IGNORECASE,
+)
+_PREFIX = (
+    r"(?:\((?:[^()]* )?pid=\d+[^()]*\)\s*)?"  # (Worker_TP0 pid=402)
+    r"(?:(ERROR|WARNING|INFO|DEBUG|CRITICAL)\s+[\d-]+ [\d:.,]+\s+)?"  # ERROR 10-13 02:13:08
+    r"(?:\[[^\[\]]*\]:?\s*)*"  # [core.py:708], [rank0]:, [2026-08-11 08:21:12 TP5]
+    r"(?:(INFO|DEBUG):\s+)?"
+)
+"""What the logs of engines and launchers put before a line, with its level."""
 _NOISE = str.maketrans(dict.fromkeys("0123456789", ""))
 
 
@@ -49,6 +75,24 @@ class Match(NamedTuple):
     line: str
     number: int
     names: Mapping[str, str]
+
+    @property
+    def text(self) -> str:
+        """The line without what a log puts before it."""
+        return without_prefix(self.line)
+
+    @property
+    def is_chatter(self) -> bool:
+        """Whether the log itself says that the line is no error: vLLM's INFO lines speak of everything."""
+        found = compiled(_PREFIX).match(self.line)
+        return found is not None and bool({"INFO", "DEBUG"} & set(found.groups()))
+
+
+def without_prefix(line: str) -> str:
+    """A line of a log without the process, level, time and source file before it."""
+    line = line.strip()
+    found = compiled(_PREFIX).match(line)
+    return (line[found.end() :] if found is not None else line) or line
 
 
 class ErrorFacts:
@@ -76,17 +120,46 @@ class ErrorFacts:
 
     @cached_property
     def first(self) -> Match | None:
-        """The first real error: a root before any symptom, and a symptom before any consequence."""
-        for rank in ("root", "symptom", "consequence"):
-            for match in self.matches:
-                if match.signature.rank == rank:
-                    return match
-        return None
+        """The first real error: a root before any symptom, and a symptom before any consequence.
+
+        A signature knows a component by its words, which stand in healthy lines as well (`max_total_num_tokens=8192`,
+        `UserWarning: Failed to initialize NumPy`): those count only in a few lines that somebody chose to show.
+        """
+        matches = [
+            match for match in self._by_rank if match.signature.rank != "warning" and not _ARGUMENTS.search(match.line)
+        ]
+        others = [] if self.exceptions or self.lines_read > FEW_LINES else matches
+        return next((match for match in (*filter(_tells_of_failure, matches), *others)), None)
+
+    @cached_property
+    def _by_rank(self) -> list[Match]:
+        """All matches, most telling first; what a log calls mere information comes after its errors."""
+
+        def order(match: Match) -> tuple[bool, bool, int]:
+            rank = RANKS.index(match.signature.rank)
+            is_late = rank >= RANKS.index("consequence")
+            return is_late, not is_late and match.is_chatter, rank
+
+        return sorted(self.matches, key=order)
+
+    @cached_property
+    def headline(self) -> str:
+        """The line to show: the first real error, or the first exception where nothing but consequences is known."""
+        first = self.first
+        if (first is None or first.signature.rank == "consequence") and self.exceptions:
+            return self.exceptions[0]
+        return first.text if first is not None else ""
+
+    @cached_property
+    def means(self) -> str:
+        """What that line says, in words; empty where it is of no known kind."""
+        first = self.first
+        return first.signature.means if first is not None and self.headline == first.text else ""
 
     @cached_property
     def components(self) -> tuple[str, ...]:
         """What failed, most telling first, each once."""
-        ordered = [m for rank in ("root", "symptom") for m in self.matches if m.signature.rank == rank]
+        ordered = [match for match in self._by_rank if match.signature.rank in ("root", "symptom")]
         return tuple(dict.fromkeys(match.signature.component for match in ordered if match.signature.component))
 
     @cached_property
@@ -127,6 +200,15 @@ class _Scan:
         self.context = 0
         self.find_frame = re.compile(_FRAME).search
         self.find_exception = re.compile(_EXCEPTION).match
+
+
+def speaks_of_failure(line: str) -> bool:
+    """Whether a line tells of a failure, and not only of what is usual."""
+    return _FAILING.search(line) is not None and _HEALTHY.search(line) is None
+
+
+def _tells_of_failure(match: Match) -> bool:
+    return speaks_of_failure(match.line)
 
 
 def read_text(text: str) -> ErrorFacts:
@@ -181,9 +263,9 @@ def _take_traceback(scan: _Scan, line: str) -> None:
         if len(scan.frames) < KEPT_LINES:
             scan.frames.append(frame.group(1))
         return
-    exception = scan.find_exception(line.strip())
-    if exception is not None and len(scan.exceptions) < 20:
-        scan.exceptions.append(line.strip())
+    told = without_prefix(line)
+    if scan.find_exception(told) is not None and len(scan.exceptions) < 20:
+        scan.exceptions.append(told)
 
 
 def _names(match: re.Match[str]) -> dict[str, str]:

@@ -6,9 +6,10 @@ else, how large is a version's step, is it the only difference that matters, wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from envsnap.explain.accuse import RAISED_IN
 from envsnap.explain.components import on_path
 from envsnap.explain.declare import PLAUSIBLE, SURE
 from envsnap.explain.verdicts import Runs, together
@@ -109,6 +110,8 @@ class Weights:
         if not components:
             if weight < self.heaviest - CLEARLY_MORE:
                 candidate.add("the error names something else", OFF_PATH / 2)
+            elif weight >= RAISED_IN:
+                candidate.add("nothing else is known of the error", ON_PATH / 2)
             return
         first = components[0]
         near = [*candidate.evidence, *(act.root.path for act in candidate.acts)]
@@ -126,14 +129,11 @@ class Weights:
     def _weigh_history(self, candidate: Candidate) -> None:
         if not self.runs.are_known:
             return
-        moved = self._moved(candidate.evidence)
-        paths = [(path, self.ctx.after.at(path)) for path in moved]
-        value, words = together(paths, self.runs)
-        candidate.add(words, value)
-
-    def _moved(self, paths: Iterable[Path]) -> list[Path]:
-        changed = {change.path for change in self.ctx.changes}
-        return [path for path in paths if path in changed]
+        by_path = {change.path: change for change in self.ctx.changes}
+        moved = [by_path[path] for path in candidate.evidence if path in by_path]
+        value, history = together(moved, self.runs)
+        candidate.add(history.words, value)
+        candidate.history = history if history.words else None
 
     def _prefer_the_only(self, candidates: Sequence[Candidate]) -> None:
         """One difference that matters among nothing but noise: what else should it have been."""

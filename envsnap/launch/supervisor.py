@@ -79,6 +79,7 @@ class Supervisor:
         self._status: int | None = None
         self._helpers: dict[int, float] = {}
         self._may_hurry = False
+        self._may_tell_again = True
         self._is_to_stop = False
         self.report = Report()
 
@@ -220,7 +221,10 @@ class Supervisor:
                 pass
 
     def _reap(self) -> None:
-        """Reap whatever ended: the command, helpers, and as process 1 every orphan."""
+        """Reap whatever ended: the command, helpers, and as process 1 every orphan.
+
+        What a helper was killed over (by the kernel for want of memory, by a hand) is told once more.
+        """
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
@@ -233,7 +237,10 @@ class Supervisor:
             elif pid == self._pid:
                 self._status = status
             elif not os.WIFSTOPPED(status):
-                self._helpers.pop(pid, None)
+                was_ours = self._helpers.pop(pid, None) is not None
+                if was_ours and os.WIFSIGNALED(status) and os.WTERMSIG(status) not in ENDING and self._may_tell_again:
+                    self._may_tell_again = False
+                    self._have_told()
 
     def _hear(self) -> bool:
         """Take in what the relay says; whether it will say more."""

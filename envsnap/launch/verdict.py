@@ -63,12 +63,18 @@ def symptom_of(report: Report, redactor: Redactor) -> list[str]:
         import os
 
         return [os.strerror(report.end.errno)]
+    from envsnap.explain.signatures import speaks_of_failure
+
     lines = output_lines(report)
     facts = error_facts(report)
     first = facts.first
-    chosen = [first.line] if first is not None else []
+    chosen = [first.line] if first is not None and speaks_of_failure(first.line) else []
     chosen += facts.exceptions
-    chosen += [match.line for match in facts.matches if match.signature.rank in ("root", "symptom")]
+    chosen += [
+        match.line
+        for match in facts.matches
+        if match.signature.rank in ("root", "symptom") and speaks_of_failure(match.line)
+    ]
     if not chosen:
         *earlier, last = [line for line in lines if line.strip()][-LAST_LINES:] or [""]
         chosen = [last, *earlier]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from envsnap.model import Change, ChangeSet, Snapshot
+from envsnap.model import Change, ChangeSet, Path, Snapshot, Timing
 from envsnap.render.gpu_names import gpu_names, pair_name, several
 from envsnap.render.lines import Line, Piece, table
 from envsnap.render.topology_text import topology_lines
@@ -15,6 +15,8 @@ Notes = dict[tuple[str, ...], list[str]]
 """More about a change, from outside the snapshots: the commits between two commits."""
 
 _MOST_PAIRS = 3
+_COLUMNS = 4
+"""Mark, name, values and step of a change."""
 _MARKS = {"added": ("+", "added"), "removed": ("-", "removed"), "changed": ("~", "")}
 _ARROWS = {"up": "↑", "down": "↓"}
 
@@ -28,6 +30,8 @@ def diff_lines(
     answer: Sequence[Line] = (),
 ) -> list[Line]:
     """The whole text of `envsnap diff`: what is compared, the `answer` (see explain_text), then all that differs."""
+    from envsnap.explain.timing import Timings  # `take` needs none of it
+
     lines = header(changes.before, changes.after)
     if answer:
         lines += [[], *answer]
@@ -37,8 +41,9 @@ def diff_lines(
         lines.append([])
         lines.append([(f"no difference{where}", "strong")])
     names = gpu_names(changes.after, changes.before)
+    timings = Timings(changes).narrowed()
     for name, group in by_section(shown):
-        lines += section_lines(name, group, notes or {}, show_all=show_all, names=names)
+        lines += section_lines(name, group, notes or {}, show_all=show_all, names=names, timings=timings)
         if any(change.path[:2] == ("topology", "link") for change in group):
             matrix = topology_lines(changes.after, changes.before)
             lines += [[], *([("    ", ""), *line] for line in matrix)]
@@ -93,17 +98,26 @@ def section_lines(
     *,
     show_all: bool = False,
     names: Mapping[str, str] | None = None,
+    timings: Mapping[Path, Timing] | None = None,
 ) -> list[Line]:
     """One section: its heading, then each change in aligned columns, with edits of lists below it.
 
+    `timings`: when a change came about, for those of which it is known.
+
     What is the same on several GPUs, or on several pairs of them, is one line.
     """
+    from envsnap.render.timing_text import timing_text
+
     lines: list[Line] = [[], [(name, "heading")]]
     rows: list[list[Piece]] = []
     details: list[list[Line]] = []
     for group in same_on_several(changes):
         change = group[0]
-        rows.append(_row(change, whole=show_all, label_=group_label(group, names or {})))
+        row = _row(change, whole=show_all, label_=group_label(group, names or {}))
+        if timings and change.path in timings:
+            row += [("", "")] * (_COLUMNS - len(row))
+            row.append((timing_text(timings[change.path]), "quiet"))
+        rows.append(row)
         below = _edit_lines(change)
         below += [
             [("        ", ""), (value_text(note, 0 if show_all else 120), "quiet")]

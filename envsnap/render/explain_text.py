@@ -6,9 +6,10 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from envsnap.model import Evidence, Suspect
+from envsnap.model import Evidence, History, Suspect
 from envsnap.paths import join_path
 from envsnap.render.lines import Line, Piece, safe, table
+from envsnap.render.timing_text import timing_object, timing_text
 from envsnap.render.values import absent_word, value_text
 
 if TYPE_CHECKING:
@@ -81,7 +82,11 @@ def suspect_lines(suspect: Suspect, title: str = "", *, why: bool = False, alone
     hidden = len(suspect.evidence) - MOST_EVIDENCE
     if hidden > 0:
         lines.append([(f"    … and {hidden} more facts", "quiet")])
+    if suspect.timing is not None and suspect.timing.is_narrowed:
+        lines.append([("  when  ", "heading"), (f"changed {timing_text(suspect.timing)}", "")])
     lines += _paragraph("why", suspect.why)
+    if suspect.history is not None:
+        lines += _paragraph("runs", suspect.history.words)
     if suspect.consequences:
         names = ", ".join(join_path(path) for path in suspect.consequences[:4])
         more = f" and {len(suspect.consequences) - 4} more" if len(suspect.consequences) > 4 else ""  # noqa: PLR2004
@@ -122,11 +127,17 @@ def _paragraph(name: str, text: str) -> Iterator[Line]:
 def _short(suspect: Suspect, *, why: bool) -> list[Line]:
     code = f"[{suspect.code}]" if suspect.code else ""
     fix = f"   {suspect.fix.splitlines()[0]}" if suspect.fix else ""
-    if len(suspect.headline) + len(fix) > WIDTH:
+    if suspect.history is not None:
+        fix = f"   ({suspect.history.words})"  # that it was there when it worked tells more than how to undo it
+    elif len(suspect.headline) + len(fix) > WIDTH:
         fix = ""  # `envsnap diff --all` shows it in full
+    is_dated = suspect.timing is not None and suspect.timing.is_narrowed
+    when = f"   {timing_text(suspect.timing)}" if suspect.timing is not None and is_dated else ""
+    if len(suspect.headline) + len(fix) + len(when) > WIDTH:
+        when = ""
     severity = f"{suspect.severity}{code}"
     line: Line = [("  ", ""), (severity, _STYLES.get(suspect.severity, "")), (f"  {safe(suspect.headline)}", "")]
-    lines: list[Line] = [[*line, (safe(fix), "quiet")]]
+    lines: list[Line] = [[*line, (safe(fix), "quiet"), (when, "quiet")]]
     return lines + _arithmetic(suspect) if why else lines
 
 
@@ -149,15 +160,30 @@ def diagnoses(suspects: Sequence[Suspect]) -> list[dict[str, Any]]:
                 {"path": join_path(one.path), "before": one.before, "after": one.after, "note": one.note}
                 for one in suspect.evidence
             ],
+            "when": timing_object(suspect.timing),
             "why": suspect.why,
             "fix": {"command": suspect.fix, "safety": suspect.safety} if suspect.fix else None,
             "sources": list(suspect.sources),
             "score": round(suspect.score, 3),
             "because": [{"name": name, "log_odds": round(value, 3)} for name, value in suspect.because],
             "consequences": [join_path(path) for path in suspect.consequences],
+            "history": _history_object(suspect.history),
         }
         for suspect in suspects
     ]
+
+
+def _history_object(history: History | None) -> dict[str, Any] | None:
+    if history is None:
+        return None
+    return {
+        "verdict": history.verdict,
+        "words": history.words,
+        "good_with": history.good_with,
+        "good": history.good,
+        "bad_with": history.bad_with,
+        "bad": history.bad,
+    }
 
 
 def explained_by(suspects: Sequence[Suspect]) -> dict[tuple[str, ...], str]:

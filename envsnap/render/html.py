@@ -14,6 +14,7 @@ from envsnap.render.explain_text import explained_by
 from envsnap.render.gpu_names import gpu_names
 from envsnap.render.page import badge, folded, grid, mark, outcome, page, prose, quiet, section, value
 from envsnap.render.timeline import Stop, timeline_figure
+from envsnap.render.timing_text import timing_text
 from envsnap.render.topology_svg import topology_figure
 from envsnap.render.values import absent_word, label, list_edits, value_text, when
 
@@ -153,7 +154,11 @@ def suspect_card(suspect: Suspect, title: str) -> str:
         parts.append(grid("", heads, [row[: len(heads)] for row in rows]))
     if len(suspect.evidence) > _MOST_EVIDENCE:
         parts.append(quiet(f"… and {len(suspect.evidence) - _MOST_EVIDENCE} more facts"))
+    if suspect.timing is not None and suspect.timing.is_narrowed:
+        parts.append(quiet(f"changed {timing_text(suspect.timing)}"))
     parts += [f"<p>{prose(line)}</p>" for line in suspect.why.splitlines() if line.strip()]
+    if suspect.history is not None:
+        parts.append(f"<p>Earlier runs: {prose(suspect.history.words)}</p>")
     if suspect.fix:
         safety = badge(suspect.safety) if suspect.safety else ""
         parts.append(

@@ -7,9 +7,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from envsnap.explain.timing import Timings
 from envsnap.model import Change, ChangeSet, Snapshot, Suspect
 from envsnap.paths import join_path
 from envsnap.render.explain_text import diagnoses, explained_by
+from envsnap.render.timing_text import timing_object
 
 
 def to_json(value: Any) -> str:
@@ -25,14 +27,19 @@ def _default(value: Any) -> str:
 
 def diff_document(changes: ChangeSet, *, show_all: bool = False, suspects: Sequence[Suspect] = ()) -> dict[str, Any]:
     """The object that `envsnap diff --json` prints: `envsnap.diff/1`."""
-    explained = explained_by(suspects)
+    explained, timings = explained_by(suspects), Timings(changes)
     document: dict[str, Any] = {
         "schema": "envsnap.diff/1",
         "before": snapshot_head(changes.before),
         "after": snapshot_head(changes.after),
         "diagnoses": diagnoses(suspects),
         "changes": [
-            {**change_object(change), "explained_by": explained.get(change.path)} for change in changes.changes
+            {
+                **change_object(change),
+                "explained_by": explained.get(change.path),
+                "when": timing_object(timings.of(change)),
+            }
+            for change in changes.changes
         ],
         "unknown": [
             {

@@ -186,8 +186,10 @@ def _reproduction(material: Material) -> list[Piece]:
     else:
         material.yours.append("the command and the model")
         pieces.append(_YOURS.format("The exact command, and a script as small as possible"))
+    arguments = launch.get("args", {})
     rows = [
-        ("model", model.get("path") or launch.get("args", {}).get("model_path") or launch.get("args", {}).get("model")),
+        ("model", model.get("path")),
+        ("model argument", None if model.get("path") else arguments.get("model_path") or arguments.get("model")),
         ("revision", model.get("revision")),
         ("architecture", model.get("architecture")),
         ("quantization", model.get("quantization")),
@@ -207,9 +209,7 @@ def _reproduction(material: Material) -> list[Piece]:
     for slug, row in material.table("source").items():
         if isinstance(row, dict) and row.get("commit"):
             dirty = " with local changes" if row.get("is_dirty") else ""
-            told.append(
-                f"- source {code(slug)} ({value_text(row.get('why', ''))}): {code(str(row['commit'])[:12])}{dirty}"
-            )
+            told.append(f"- source {code(slug)} ({value_text(row.get('why', ''))}): {code(str(row['commit']))}{dirty}")
     if told:
         pieces.append("\n".join(told) + "\n")
     return pieces
@@ -273,6 +273,14 @@ def _nccl(material: Material) -> list[Piece]:
     plugin = material.table("network").get("nccl_plugin")
     if plugin:
         told.append(f"- plugin: {code(material.hide(str(plugin)))}")
+    if not told and isinstance(row, dict):  # what would be loaded is not known: what is there
+        told = [f"- on disk: {code(material.hide(str(copy)))}" for copy in row.get("copies") or ()]
+    if not told:
+        told = [
+            f"- package {code(name)}: {code(version)}"
+            for name, version in material.table("packages").items()
+            if name.startswith("nvidia-nccl")
+        ]
     if not told:
         material.yours.append("the NCCL version")
         return [_YOURS.format("The version: `strings libnccl.so | grep 'NCCL version'`")]

@@ -70,6 +70,7 @@ def private_explanation(explanation: Explanation, sharer: Sharer, hide: Callable
             fix=text(one.fix),
             evidence=tuple(map(evidence, one.evidence)),
             consequences=tuple(map(sharer.path, one.consequences)),
+            history=replace(one.history, words=text(one.history.words)) if one.history is not None else None,
         )
 
     return Explanation(

@@ -88,6 +88,10 @@ def test_json_is_versioned_and_complete(
     assert result["before"]["host"] == "node-07"
     assert result["after"]["taken_at"] == "2026-03-01T12:05:00Z"
     by_path = {change["path"]: change for change in result["changes"]}
+    when = by_path["packages.torch"].pop("when")
+    assert when == {
+        "earliest": "2026-03-01T12:00:00Z", "latest": "2026-03-01T12:05:00Z", "by": "", "note": "", "is_narrowed": False,
+    }  # fmt: skip
     assert by_path["packages.torch"] | {"weight": 0} == {
         "path": "packages.torch", "kind": "changed", "class": "I", "direction": "up", "step": "minor",
         "before": "2.9.1", "after": "2.10.0", "weight": 0, "explained_by": "ES206",

@@ -141,3 +141,30 @@ def test_another_store_hashes_otherwise(envsnap: Any, planted: dict[str, str], t
     (other,) = (tmp_path / "other").glob("*/*.toml")
     token = next(line for line in first.splitlines() if line.startswith("HF_TOKEN"))
     assert token not in other.read_text()
+
+
+def test_no_secret_of_a_foreign_text_is_stored_or_printed(envsnap: Any, tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text(
+        f"server_args=ServerArgs(model_path='m', api_key='{SECRETS['password']}', tp_size=8)\n"
+        "server_args={'model_path': 'm', 'tp_size': 8, 'api_key': 'another-of-the-kind-77'}\n"
+        "huggingface_hub.errors.HfHubHTTPError: 403 Client Error: Forbidden for url: "
+        f"https://cdn-lfs.huggingface.co/x?Policy=ey&Signature={SECRETS['aws-secret'].replace('/', '-')}&Key-Pair-Id=K1\n"
+    )
+    envsnap("take", "-q")
+    printed = []
+    for arguments in (
+        ["import", str(log), "-v"],
+        ["show", "--missing"],
+        ["explain", str(log)],
+        ["explain", str(log), "--json"],
+        ["diff", "latest", "now", "--error", str(log)],
+        ["diff", "latest", "now", "--error", str(log), "--json"],
+    ):
+        result = envsnap(*arguments)
+        printed += [result.stdout, result.stderr]
+    text = "\n".join(printed) + everything(envsnap.home / "store")
+    assert "contradiction launch.resolved.api_key" in text
+    assert "403 Client Error" in text
+    for secret in (SECRETS["password"], "another-of-the-kind-77", SECRETS["aws-secret"].replace("/", "-")):
+        assert secret not in text

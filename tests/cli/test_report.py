@@ -188,6 +188,26 @@ def test_without_a_reference_it_is_the_newest_failure_against_the_last_good_run(
     assert re.search(r"flashinfer-python +0\.6\.3 → 0\.6\.4", text)
 
 
+def test_a_good_run_of_the_same_second_counts_as_earlier(
+    envsnap: Any, document: dict[str, Any], keep: Callable[..., str]
+) -> None:
+    envsnap("mark", "good", keep(document, host=os.uname().nodename))
+    worse = copy.deepcopy(document)
+    worse["packages"]["flashinfer-python"] = "0.6.4"
+    path = keep(worse, host=os.uname().nodename)
+    assert "What changed since it last worked (0000000)" in write(envsnap, "--for", "sglang", path)[0]
+
+
+def test_nccl_version_is_that_on_disk_where_nothing_tells_what_is_loaded(
+    envsnap: Any, document: dict[str, Any], keep: Callable[..., str]
+) -> None:
+    document["libraries"]["nccl"] = {"copies": ["2.28.9 /usr/lib/x86_64-linux-gnu/libnccl.so.2"]}
+    assert "- on disk: `2.28.9 /usr/lib/" in write(envsnap, "--for", "nccl", keep(document))[0]
+    del document["libraries"]["nccl"]
+    document["packages"]["nvidia-nccl-cu13"] = "2.28.7"
+    assert "- package `nvidia-nccl-cu13`: `2.28.7`" in write(envsnap, "--for", "nccl", keep(document, minutes=1))[0]
+
+
 # -- the project's own collector ---------------------------------------------------------------------------------------
 
 

@@ -356,3 +356,36 @@ def test_another_process_is_looked_at_from_outside(gathered) -> None:
     collected = gathered(Host.of_process(os.getpid()), "container")
     here = gathered(Host.here(), "container")
     assert collected.facts.get("container", {}).get("kind") == here.facts.get("container", {}).get("kind")
+
+
+# -- the start -------------------------------------------------------------------------------------------------------------
+
+STAT = "1 ({}) S 0 1 1 0 -1 4194560 9 0 0 0 0 0 0 0 20 0 1 0 90000 0 0 18446744073709551615\n"
+BOOT = 1_772_175_000  # 2026-02-27T06:50:00Z
+
+
+def started(
+    host: Host, program: str = "my (server) 1", boot: str = f"cpu  1 2 3\nbtime {BOOT}\nprocesses 9\n"
+) -> object:
+    (Path(host.root) / "proc/1").mkdir(parents=True)
+    (Path(host.root) / "proc/1/stat").write_text(STAT.format(program))
+    (Path(host.root) / "proc/stat").write_text(boot)
+    return collect_container.collect(host)["events"]
+
+
+def test_the_start_of_a_container_is_that_of_its_first_process(process) -> None:
+    host = process([LAYERS, *DOCKER_FILES], "0::/", OWN)
+    assert started(host) == {"2026-02-27T07:05:00Z": "container: started"}
+
+
+def test_a_first_process_that_is_not_the_container_s(process) -> None:
+    assert started(process([LAYERS, *DOCKER_FILES], "0::/", SHARED)) == {}
+
+
+def test_the_first_process_of_a_pod_that_shares_its_processes(process) -> None:
+    assert started(process([LAYERS, *POD_FILES], "0::/", OWN), program="pause") == {}
+
+
+@pytest.mark.parametrize("boot", ["", "btime 0\n", "cpu 1\nbtime x\n"])
+def test_a_start_that_cannot_be_told(process, boot: str) -> None:
+    assert started(process([LAYERS, *DOCKER_FILES], "0::/", OWN), boot=boot) == {}

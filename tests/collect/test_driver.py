@@ -288,6 +288,19 @@ def test_a_module_that_dkms_built(root: Path, collect: Collect) -> None:
     assert collect()["disk_version"] == "575.57.08"
 
 
+def test_when_the_module_was_written_is_an_event(root: Path, gathered: Gathered) -> None:
+    at = int(time.time()) - 86400
+    path = f"/lib/modules/{RELEASE}/updates/dkms/nvidia.ko"
+    os.utime(root / path.lstrip("/"), (at, at))
+    key = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+    assert gathered(Host(root=str(root), environ={}), "driver").facts["events"] == {key: f"module: {path} written"}
+
+
+def test_a_module_that_was_written_long_ago_is_no_event(root: Path, gathered: Gathered) -> None:
+    os.utime(root / f"lib/modules/{RELEASE}/updates/dkms/nvidia.ko", (1_700_000_000, 1_700_000_000))
+    assert gathered(Host(root=str(root), environ={}), "driver").facts.get("events", {}) == {}
+
+
 def test_a_compression_that_cannot_be_read_is_unknown(root: Path, gathered: Gathered) -> None:
     write(root, f"/lib/modules/{RELEASE}/modules.dep", "updates/dkms/nvidia.ko.zst:\n")
     write(root, f"/lib/modules/{RELEASE}/updates/dkms/nvidia.ko.zst", b"\x28\xb5\x2f\xfd")

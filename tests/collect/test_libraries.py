@@ -11,9 +11,10 @@ import pytest
 from shared_library import build, build_program
 
 from envsnap.collect.libraries import NOT_FOUND, nccl_override
+from envsnap.collect.loading.cache import read_cache
 from envsnap.collect.loading.families import family_of, names_asked_for
 from envsnap.collect.loading.loader import Loader
-from envsnap.collect.loading.walk import Walk, read_cache, search_path
+from envsnap.collect.loading.walk import Walk, search_path
 from envsnap.collect.runner import Capture
 from envsnap.facts import look_up
 from envsnap.host import Host

@@ -74,6 +74,44 @@ def test_a_consequence_alone_is_better_than_nothing() -> None:
     assert error.components == ()
 
 
+NUMPY_WARNING = "torch/functional_tensor.py:368: UserWarning: Failed to initialize NumPy: No module named 'numpy'"
+
+
+def test_what_python_only_warns_of_is_not_the_error() -> None:
+    error = read_text(
+        f"{NUMPY_WARNING}\nTraceback (most recent call last):\nModuleNotFoundError: No module named 'packaging'"
+    )
+    assert error.first is not None
+    assert error.first.names["module"] == "packaging"
+    assert read_text(f"{NUMPY_WARNING}\nsome.OddError: nobody knows it\n").first is None
+    alone = read_text(NUMPY_WARNING).first
+    assert alone is not None
+    assert alone.signature.id == "no-module"
+
+
+HEALTHY = """\
+[2026-11-30 03:00:00] server_args=ServerArgs(model_path='m', trust_remote_code=False, quantization=None, disable_cuda=0)
+[2026-11-30 03:00:00] Detected user specified Jinja chat template with content format: openai
+[2026-11-30 03:00:01 TP0] max_total_num_tokens=812000, chunked_prefill_size=8192, context_len=40960
+(EngineCore pid=7) INFO 11-30 03:00:02 [cuda.py:1] Cannot use FlashAttention backend: flash_attn is not found
+W1130 03:00:02.260000 4024 torch/distributed/run.py:874] Setting OMP_NUM_THREADS for each process to be 1 in default
+INFO:     Server process [7] on port 30000 shuts down
+"""
+
+
+def test_healthy_lines_before_a_failure_are_not_the_error() -> None:
+    error = read_text(f"{HEALTHY}RuntimeError: Engine core initialization failed.\n")
+    assert error.first is not None
+    assert error.first.signature.id == "engine-died"
+    assert read_text(f"{HEALTHY}acme.OddError: nobody knows it\n").first is None
+    assert read_text(HEALTHY * 3).first is None
+    assert read_text("NCCL INFO Using network Socket").first is not None
+
+
+def test_a_process_is_no_fabric() -> None:
+    assert not read_text("environment variable for each process\nport 30000 is down for maintenance").matches
+
+
 def test_a_text_without_anything_known_says_nothing() -> None:
     assert read_text("") is NOTHING
     assert not read_text("  \n ")
@@ -142,3 +180,29 @@ def test_a_text_does_not_accuse_what_it_does_not_speak_of() -> None:
         read_text("ImportError: libcudart.so.13: cannot open shared object file"), [View({})], (), default()
     )
     assert accusations.of(("packages", "fastapi")) == (0.0, "")
+
+
+def test_what_a_log_calls_information_comes_after_its_errors() -> None:
+    text = """(Worker_TP0 pid=511) INFO 05-26 03:12:22 [gpu_worker.py:578] raise --gpu-memory-utilization to 0.94
+(EngineCore_DP0 pid=301) ERROR 05-26 03:12:23 [core.py:1010] OSError: [Errno 28] No space left on device
+"""
+    error = read_text(text)
+    assert error.headline == "OSError: [Errno 28] No space left on device"
+    assert error.components[0] == "disk"
+
+
+def test_the_prefix_of_a_log_hides_no_exception() -> None:
+    for prefix in (
+        "(Worker_TP3 pid=812) ERROR 03-25 02:11:09 [multiproc_executor.py:822] ",
+        "(RayWorkerVllm pid=5085) ",
+        "[rank0]: ",
+        "[2026-08-11 08:21:12 TP5] ",
+        "ERROR 04-28 19:02:12 [core.py:396] ",
+    ):
+        assert read_text(prefix + "KeyError: 'qwen3'").exceptions == ("KeyError: 'qwen3'",)
+
+
+def test_where_only_consequences_are_known_the_first_exception_is_shown() -> None:
+    error = read_text("Scheduler hit an exception: Traceback\nMyOwnError: nobody knows this\nReceived sigquit")
+    assert error.headline == "MyOwnError: nobody knows this"
+    assert error.means == ""

@@ -5,8 +5,9 @@ Directories are listed, not walked, and their number is bounded.
 
 from __future__ import annotations
 
+from envsnap.collect.loading.cache import read_cache
 from envsnap.collect.loading.families import family_of
-from envsnap.collect.loading.walk import configured_directories, default_directories, read_cache
+from envsnap.collect.loading.walk import configured_directories, default_directories
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

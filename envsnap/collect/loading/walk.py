@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-import struct
 
+from envsnap.collect.loading.cache import read_cache
 from envsnap.elf import read_elf
 
 TYPE_CHECKING = False
@@ -22,12 +22,6 @@ if TYPE_CHECKING:
 
 OBJECTS_LIMIT = 400
 """Libraries of one program that are followed."""
-
-_CACHE = "/etc/ld.so.cache"
-_CACHE_LIMIT = 8 << 20
-_CACHE_MAGIC = b"glibc-ld.so.cache1.1"
-_CACHE_HEADER = 48
-_CACHE_ENTRY = 24
 
 
 class Resolution:
@@ -113,36 +107,6 @@ def _listed(host: Host, path: str) -> list[str]:
         return host.listdir(path)
     except OSError:
         return []
-
-
-def read_cache(host: Host) -> dict[str, list[str]]:
-    """The paths of /etc/ld.so.cache by SONAME, in the cache's order; empty where it is absent or unknown.
-
-    Format: glibc's `struct cache_file_new` (sysdeps/generic/dl-cache.h).
-    """
-    try:
-        data = host.read_bytes(_CACHE, _CACHE_LIMIT)
-    except OSError:
-        return {}
-    start = data.find(_CACHE_MAGIC)
-    if start < 0:
-        return {}
-    data = data[start:]
-    paths: dict[str, list[str]] = {}
-    for order in "<>":
-        try:
-            (count,) = struct.unpack_from(f"{order}I", data, len(_CACHE_MAGIC))
-            if not 0 < count <= (len(data) - _CACHE_HEADER) // _CACHE_ENTRY:
-                continue
-            table = data[_CACHE_HEADER : _CACHE_HEADER + count * _CACHE_ENTRY]
-            for _, name_at, path_at, _, _ in struct.iter_unpack(f"{order}iIIIQ", table):
-                name = data[name_at : data.index(b"\0", name_at)]
-                path = data[path_at : data.index(b"\0", path_at)]
-                paths.setdefault(os.fsdecode(name), []).append(os.fsdecode(path))
-        except (struct.error, ValueError):
-            return {}
-        return paths
-    return paths
 
 
 class _Object:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 
+from envsnap.collect.loading.cache import cached_paths
 from envsnap.missing import Missing, missing_from
 
 TYPE_CHECKING = False
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from envsnap.host import Host
 
-CACHE = "/etc/ld.so.cache"
 SYSTEM_FOLDERS = (
     "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
     "/lib64", "/usr/lib64", "/lib", "/usr/lib",
@@ -57,13 +57,13 @@ def _load(host: Host, name: str) -> str | Missing | None:
         if host.is_file(f"{folder}/{name}"):
             return f"{folder}/{name}"
     try:
-        cached = _in_cache(host.read_bytes(CACHE), name)
+        cached = cached_paths(host, name)
     except FileNotFoundError:
-        cached = None
+        cached = []
     except OSError as error:
         return missing_from(error)
-    if cached is not None:
-        return cached
+    if cached:
+        return cached[0]
     for folder in SYSTEM_FOLDERS:
         if host.is_file(f"{folder}/{name}"):
             return f"{folder}/{name}"
@@ -74,12 +74,3 @@ def _library_path(host: Host) -> Iterator[str]:
     for folder in host.environ.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":")[:FOLDERS]:
         if folder:
             yield os.path.normpath(os.path.join(host.cwd or "/", folder))
-
-
-def _in_cache(cache: bytes, name: str) -> str | None:
-    """The path of a file of this name among the strings of the loader's cache."""
-    end = cache.find(b"/" + os.fsencode(name) + b"\0")
-    if end < 0:
-        return None
-    start = cache.rfind(b"\0", 0, end) + 1
-    return os.fsdecode(cache[start : end + 1 + len(os.fsencode(name))])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from envsnap.collect.loading.cache import cached_paths
 from envsnap.collect.progress import at
 
 TYPE_CHECKING = False
@@ -154,7 +155,10 @@ def library_version(host: Host, soname: str) -> str | None:
     """The version of the driver's library that programs get by this name: the ending of the file behind it."""
     folders = [folder for folder in (host.environ.get("LD_LIBRARY_PATH") or "").split(":") if folder[:1] == "/"]
     candidates = [f"{folder.rstrip('/')}/{soname}" for folder in folders]
-    candidates += _from_loader_cache(host, soname)
+    try:  # noqa: SIM105 - no import for it
+        candidates += cached_paths(host, soname)
+    except OSError:
+        pass  # no cache, as where only musl is
     candidates += [f"{folder}/{soname}" for folder in LIBRARY_FOLDERS]
     for candidate in candidates:
         at(candidate)  # LD_LIBRARY_PATH may name a network mount
@@ -162,16 +166,6 @@ def library_version(host: Host, soname: str) -> str | None:
             found = re.search(r"\.so\.(\d+\.\d+[0-9.]*)$", host.realpath(candidate))
             return found.group(1) if found else None
     return None
-
-
-def _from_loader_cache(host: Host, soname: str) -> list[str]:
-    """The paths that ld.so.cache holds for a name, in its order: they stand in its table of strings."""
-    try:
-        cache = host.read_bytes("/etc/ld.so.cache")
-    except OSError:
-        return []
-    pattern = rb"/[^\0]{1,300}/" + re.escape(soname).encode() + rb"(?=\0)"
-    return [path.decode("utf-8", "surrogateescape") for path in re.findall(pattern, cache)]
 
 
 def _is_64_bit(host: Host, path: str) -> bool:

@@ -10,6 +10,7 @@ import os
 import re
 import time
 
+from envsnap.collect.recent import tail
 from envsnap.collect.repository.config import without_credentials
 from envsnap.missing import Missing, missing_from
 
@@ -211,7 +212,7 @@ def count_stashes(host: Host, repository: Repository) -> int:
 def recent_moves(host: Host, repository: Repository) -> dict[str, str]:
     """The latest moves of HEAD to another commit, by UTC time, as the reflog words them."""
     moves: dict[str, str] = {}
-    for line in _tail(host, f"{repository.git_dir}/logs/HEAD").split(b"\n"):
+    for line in tail(host, f"{repository.git_dir}/logs/HEAD", _REFLOG_TAIL).split(b"\n"):
         who_and_when, _, message = line.partition(b"\t")
         before, _, rest = who_and_when.partition(b" ")
         after = rest[: len(before)]
@@ -225,22 +226,6 @@ def recent_moves(host: Host, repository: Repository) -> dict[str, str]:
             continue
         moves[at] = f"reflog {printable(repository.top)}: {words[:200] or 'no reason given'}"
     return dict(list(moves.items())[-MOVES:])
-
-
-def _tail(host: Host, path: str) -> bytes:
-    """The last whole lines of a file; empty where it cannot be read: these are evidence, not facts."""
-    try:
-        descriptor = os.open(host.path(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
-        return b""
-    try:
-        start = max(os.fstat(descriptor).st_size - _REFLOG_TAIL, 0)
-        data = os.pread(descriptor, _REFLOG_TAIL, start)
-    except OSError:
-        return b""
-    finally:
-        os.close(descriptor)
-    return data.partition(b"\n")[2] if start else data
 
 
 def printable(name: str) -> str:

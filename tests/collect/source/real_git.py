@@ -10,7 +10,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from envsnap.collect import frame, source, wire
+from envsnap.collect import source, wire
 from envsnap.facts import FactTable, join_path, leaves
 from envsnap.host import Host
 from envsnap.missing import Missing
@@ -42,7 +42,7 @@ class Answer:
 
 def collect(host: Host) -> Answer:
     answer = Answer()
-    table = FactTable([*source.FACTS, *frame.FACTS])
+    table = FactTable(source.FACTS)
     for fragment in source.collect_source(host):
         # Over the wire and back, as between the child and its parent.
         _, _, received = wire.decode(wire.encode(["facts", "source", fragment]))
