@@ -16,6 +16,7 @@ from envsnap.render.explain_text import explained_by
 from envsnap.render.gpu_names import gpu_names
 from envsnap.render.lines import plain
 from envsnap.render.markdown import code, details, fence, paragraph, prose, table
+from envsnap.render.timing_text import timing_text
 from envsnap.render.topology_text import topology_lines
 from envsnap.render.values import absent_word, label, list_edits, value_text, when
 
@@ -105,6 +106,10 @@ def _suspect(suspect: Suspect, title: str, longest: int) -> Iterator[str]:
     yield from (f"#### {title}: {prose(value_text(suspect.headline, 300))}", "")
     yield from (f"*{suspect.severity}*{f' {code(suspect.code)}' if suspect.code else ''}", "")
     yield from [line for told in suspect.why.splitlines() if told.strip() for line in (paragraph(told[:2000]), "")]
+    if suspect.timing is not None and suspect.timing.is_narrowed:
+        yield from (f"Changed {prose(timing_text(suspect.timing))}", "")
+    if suspect.history is not None:
+        yield from (f"Earlier runs: {prose(suspect.history.words)}", "")
     if suspect.evidence:
         rows = []
         is_noted = any(one.note for one in suspect.evidence[:_MOST_EVIDENCE])
