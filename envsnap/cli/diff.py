@@ -107,7 +107,8 @@ def command(
     elif form in ("html", "md", "github"):
         from envsnap.cli.shared import put_comparison
 
-        put_comparison(state, store, form, output, changes, explanation, show_all=show_all)
+        only = narrowed_to(first, second, sections)
+        put_comparison(state, store, form, output, changes, explanation, only, show_all=show_all)
     elif undo_file != "-":
         from envsnap.cli.commits import commit_notes
         from envsnap.render.diff_text import diff_lines

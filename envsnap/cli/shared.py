@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from envsnap.cli.commits import commit_notes
@@ -26,22 +27,23 @@ def put_comparison(
     output: str,
     changes: ChangeSet,
     explanation: Explanation | None,
+    only: Sequence[str],
     *,
     show_all: bool,
 ) -> None:
-    """Print or write a comparison as `html`, `md` or `github`."""
+    """Print or write a comparison as `html`, `md` or `github`. `only`: the sections that it was narrowed to."""
     notes = commit_notes(changes)
     if form == "html":
         from envsnap.cli.timeline import around
         from envsnap.render.html import diff_page
 
-        stops = around(store, changes)
-        page = diff_page(changes, explanation, show_all=show_all, notes=notes, stops=stops)
+        stops = around(store, changes) if not only else []
+        page = diff_page(changes, explanation, show_all=show_all, notes=notes, stops=stops, only=only)
         put_text(state, output, page)
         return
     from envsnap.render.diff_markdown import diff_markdown
 
-    text = diff_markdown(changes, explanation, show_all=show_all, notes=notes)
+    text = diff_markdown(changes, explanation, show_all=show_all, notes=notes, only=only)
     if form == "md":
         put_text(state, output, text)
         return

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from envsnap.model import ChangeSet, Snapshot
     from envsnap.store import Store
 
-MOST_AROUND = 24
+MOST_AROUND = 16
 """Runs that the page of a comparison shows."""
+MOST_COMPARED = 8
+"""Of these how many are compared with the one before: each comparison takes as long as another `diff`."""
 _MOST_HEADS = 400
 _EARLIER = 4
 """Stored snapshots that are shown before the earlier of the two."""
@@ -31,21 +33,22 @@ def log_page(heads: Sequence[Head], *, with_changes: bool) -> str:
     by_host: dict[str, list[Head]] = {}
     for head in heads:
         by_host.setdefault(str(head.meta.get("host", "")), []).append(head)
-    return history_page({host: stops_of(some, with_changes=with_changes) for host, some in by_host.items()})
+    return history_page({host: stops_of(some, most=None if with_changes else 0) for host, some in by_host.items()})
 
 
-def stops_of(heads: Sequence[Head], *, with_changes: bool = True) -> list[Stop]:
+def stops_of(heads: Sequence[Head], *, most: int | None = None) -> list[Stop]:
     """The stops of one host's heads (newest first), oldest first.
 
-    Without `with_changes` no snapshot is read: which section changed is known from its digest.
+    `most`: how many of the newest are compared with the one before; of the others no snapshot is read, and which
+    section changed is known from its digest.
     """
     folded = list(reversed(list(runs(heads))))
     stops = [Stop(run) for run in folded[:1]]
-    for earlier, run in pairwise(folded):
+    for place, (earlier, run) in enumerate(pairwise(folded), start=1):
         before, after = earlier.newest, run.oldest
         if before.digests and before.digests == after.digests:
             stops.append(Stop(run))
-        elif with_changes:
+        elif most is None or len(folded) - place <= most:
             stops.append(_compared(run, before))
         else:
             stops.append(Stop(run, _by_digest(before, after)))
@@ -55,7 +58,7 @@ def stops_of(heads: Sequence[Head], *, with_changes: bool = True) -> list[Stop]:
 def around(store: Store, changes: ChangeSet, *, is_private: bool = False) -> list[Stop]:
     """The launches from a little before the earlier of two snapshots to the later; empty where there are no others.
 
-    `is_private`: nothing of it names anything; when, how it ended and how much changed is left.
+    `is_private`: nothing of it names anything; when, how it ended and which sections changed is left.
     """
     before, after = changes.before, changes.after
     is_live = after.meta.get("trigger") == "now"
@@ -63,7 +66,7 @@ def around(store: Store, changes: ChangeSet, *, is_private: bool = False) -> lis
     heads = list(_window(store, str(after.meta.get("host", "")), wanted, is_begun=is_live))
     if not wanted & {head.id for head in heads}:
         return []
-    stops = stops_of(_newest_runs(heads))
+    stops = stops_of(_newest_runs(heads), most=0 if is_private else MOST_COMPARED)
     if is_live and stops:
         stops.append(_live(stops[-1].run.newest, changes))
     # Two launches are what the rest of the page is about.

@@ -16,6 +16,7 @@ from envsnap.render.explain_text import explained_by
 from envsnap.render.gpu_names import gpu_names
 from envsnap.render.lines import plain
 from envsnap.render.markdown import code, details, fence, paragraph, prose, table
+from envsnap.render.timing_text import timing_text
 from envsnap.render.topology_text import topology_lines
 from envsnap.render.values import absent_word, label, list_edits, value_text, when
 
@@ -32,7 +33,7 @@ _MOST_CAUSES, _MOST_OTHERS, _MOST_EVIDENCE, _MOST_ITEMS = 5, 10, 10, 6
 _LONGEST_FIX = 3_000
 _MARKS = {"added": "+", "removed": "−", "changed": "~"}
 _ARROWS = {"up": "↑", "down": "↓"}
-_OUTCOMES = {"good": "✅ good", "bad": "❌ bad"}
+_OUTCOMES = {"good": "✓ good", "bad": "✗ bad"}
 
 
 def diff_markdown(
@@ -41,11 +42,12 @@ def diff_markdown(
     *,
     show_all: bool = False,
     notes: Notes | None = None,
+    only: Sequence[str] = (),
 ) -> str:
-    """The whole text, at most `LIMIT` characters."""
+    """The whole text, at most `LIMIT` characters. `only`: the sections that it was narrowed to."""
     text = ""
     for rows, longest in _BOUNDS:
-        lines = [*_head(changes), *(_answer(explanation, longest) if explanation is not None else [])]
+        lines = [*_head(changes, only), *(_answer(explanation, longest) if explanation is not None else [])]
         lines += _differences(changes, explanation, notes or {}, rows, longest, show_all=show_all)
         text = "\n".join(lines) + "\n"
         if len(text) <= LIMIT:
@@ -53,9 +55,10 @@ def diff_markdown(
     return text
 
 
-def _head(changes: ChangeSet) -> Iterator[str]:
+def _head(changes: ChangeSet, only: Sequence[str]) -> Iterator[str]:
     ends = " → ".join(side.id[:7] or "now" for side in (changes.before, changes.after))
-    yield from (f"### What changed: {prose(ends)}", "")
+    where = f" in {prose(', '.join(only))}" if only else ""
+    yield from (f"### What changed{where}: {prose(ends)}", "")
     rows = []
     for name, side in (("before", changes.before), ("after", changes.after)):
         meta = side.meta
@@ -103,6 +106,10 @@ def _suspect(suspect: Suspect, title: str, longest: int) -> Iterator[str]:
     yield from (f"#### {title}: {prose(value_text(suspect.headline, 300))}", "")
     yield from (f"*{suspect.severity}*{f' {code(suspect.code)}' if suspect.code else ''}", "")
     yield from [line for told in suspect.why.splitlines() if told.strip() for line in (paragraph(told[:2000]), "")]
+    if suspect.timing is not None and suspect.timing.is_narrowed:
+        yield from (f"Changed {prose(timing_text(suspect.timing))}", "")
+    if suspect.history is not None:
+        yield from (f"Earlier runs: {prose(suspect.history.words)}", "")
     if suspect.evidence:
         rows = []
         is_noted = any(one.note for one in suspect.evidence[:_MOST_EVIDENCE])

@@ -45,12 +45,20 @@ def diff_page(
     show_all: bool = False,
     notes: Notes | None = None,
     stops: Sequence[Stop] = (),
+    only: Sequence[str] = (),
 ) -> str:
-    """The page of `envsnap diff`. `notes`: more about a change, by its path; `stops`: the launches around the two."""
+    """The page of `envsnap diff`.
+
+    `notes`: more about a change, by its path. `stops`: the launches around the two. `only`: the sections that the
+    comparison was narrowed to.
+    """
     ends = " → ".join(side.id[:7] or "now" for side in (changes.before, changes.after))
     hosts = dict.fromkeys(value_text(side.meta.get("host", "")) for side in (changes.before, changes.after))
-    heading = f"What changed on {' and '.join(filter(None, hosts)) or 'an unknown host'}"
+    where = f" in {', '.join(only)}" if only else ""
+    heading = f"What changed{where} on {' and '.join(filter(None, hosts)) or 'an unknown host'}"
     body = comparison_parts(changes, explanation, show_all=show_all, notes=notes, stops=stops)
+    if only and "topology" not in only:
+        body = body[:-1]
     return page(f"envsnap: {ends}", heading, body, kicker="Environment of a GPU program: before and after")
 
 
@@ -156,6 +164,10 @@ def suspect_card(suspect: Suspect, title: str) -> str:
         parts.append(
             f'<div class="fix"><p class="tags"><strong>Fix</strong>{safety}</p>\n<pre>{escape(suspect.fix)}</pre></div>'
         )
+    if suspect.because:
+        terms = [[value(f"{weight:+.2f}"), escape(name)] for name, weight in suspect.because]
+        terms.append([value(f"{suspect.score:+.2f}"), f"<strong>score: {escape(suspect.confidence)}</strong>"])
+        parts.append(folded("How it was ranked", grid("", ("Weight", "Of what (log-odds)"), terms)))
     if suspect.code:
         parts.append(quiet(f"More: `envsnap explain {suspect.code}`"))
     return "\n".join([*parts, "</article>"])

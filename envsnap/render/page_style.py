@@ -83,7 +83,7 @@ svg .strong { font-weight: 700; } svg .faint { fill: var(--quiet); font-weight: 
 .link.sys { stroke: var(--cause); stroke-dasharray: 2 4; }
 .link.moved { stroke: var(--cause); stroke-width: 4; stroke-dasharray: 8 5; }
 .pill { fill: var(--paper); stroke: var(--cause); stroke-width: 1.5; }
-.matrix td, .matrix th { font-size: .78rem; overflow-wrap: normal; padding: .2rem .4rem; text-align: center;
+.matrix td, .matrix th { font-size: .78rem; overflow-wrap: normal; padding: .2rem .3rem; text-align: center;
   white-space: nowrap; }
 .matrix tbody th { background: var(--paper); left: 0; position: sticky; text-align: left; }
 .matrix .nv { color: var(--good); } .matrix .phb, .matrix .node-link { color: var(--suspect); }

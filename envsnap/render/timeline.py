@@ -137,7 +137,9 @@ def _picture(
     for row, lane in enumerate(["launches", *lanes]):
         y = _TOP - 26 if row == 0 else _TOP + _LANE * (row - 1) + _LANE // 2
         parts.append(f'<line class="lane" x1="{_GUTTER}" y1="{y}" x2="{wide - 8}" y2="{y}"/>')
-        parts.append(f'<text class="small{"" if row else " strong"}" x="0" y="{y + 4}">{escape(lane)}</text>')
+        parts.append(
+            f'<text class="small{"" if row else " strong"}" x="0" y="{y + 4}">{escape(value_text(lane, 14))}</text>'
+        )
     for place, stop in enumerate(stops):
         x = at[place]
         parts.append(f'<line class="column" x1="{x}" y1="{_TOP - 12}" x2="{x}" y2="{foot + 4}"/>')

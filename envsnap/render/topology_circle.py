@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -72,6 +72,7 @@ class Circle:
     def _picture(self, one: Wiring, other: Wiring) -> str:
         places = {key: self.at(place, self.radius) for place, key in enumerate(self.order)}
         lines, pills = [self._numa_arcs({**other.numa, **one.numa})], []
+        at: list[tuple[float, float]] = []
         for pair, link in sorted(one.links.items(), key=lambda item: item[0] in self.moved):
             is_moved = pair in self.moved
             if not (is_moved or link.startswith(_DRAWN)):
@@ -79,7 +80,8 @@ class Circle:
             told = f"{self._called(pair[0])}-{self._called(pair[1])}: {link}{' (changed)' if is_moved else ''}"
             lines.append(_line(places[pair[0]], places[pair[1]], link, told, is_moved=is_moved))
             if is_moved and len(self.moved) <= 2 * _MOST_PILLS:
-                pills.append(_pill(places[pair[0]], places[pair[1]], link))
+                at.append(_free(places[pair[0]], places[pair[1]], [*places.values(), *at]))
+                pills.append(_pill(at[-1], link))
         nodes = []
         for nic, near, turn in self._beside(one):
             aside = (turn // 2) * (1 if turn % 2 else -1) * (0.42 if len(self.order) > 1 else 0.16)
@@ -164,8 +166,19 @@ def link_width(link: str) -> str:
     return f"{0.8 + min(count, 18) / 16:.1f}"
 
 
-def _pill(start: tuple[float, float], end: tuple[float, float], link: str) -> str:
-    x, y = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
+def _free(
+    start: tuple[float, float], end: tuple[float, float], taken: Sequence[tuple[float, float]]
+) -> tuple[float, float]:
+    """The point of a line's inner part that is farthest from what is drawn already."""
+    points = [
+        (start[0] + (end[0] - start[0]) * part, start[1] + (end[1] - start[1]) * part)
+        for part in (0.5, 0.4, 0.6, 0.3, 0.7)
+    ]
+    return max(points, key=lambda point: min(math.dist(point, other) for other in taken))
+
+
+def _pill(place: tuple[float, float], link: str) -> str:
+    x, y = place
     text = value_text(link, 6)
     wide = 8 * len(text) + 12
     return (

@@ -155,3 +155,33 @@ def test_text_and_json_can_be_written_to_a_file(envsnap: Any) -> None:
         assert result.stdout == ""
         assert target.read_text().startswith(begin)
     assert "cannot write" in envsnap("diff", BEFORE, AFTER, "-o", "/no/such/file", code=2).stderr
+
+
+def test_huge_difference_is_bounded(envsnap: Any, document: dict[str, Any], keep: Callable[..., str]) -> None:
+    worse = copy.deepcopy(document)
+    worse["env"].update({f"NCCL_{number}": "<&>" * 500 for number in range(1500)})
+    text = envsnap("diff", keep(document), keep(worse, minutes=1), "--no-explain", "--format", "html").stdout
+    assert len(text) < 1_000_000
+    assert re.search(r"… 1300 more: <code>envsnap diff --json</code> has them all", text)
+    check(text)
+
+
+def test_gpu_that_is_gone_is_one_row_and_keeps_its_place(
+    envsnap: Any, document: dict[str, Any], keep: Callable[..., str]
+) -> None:
+    worse = copy.deepcopy(document)
+    key = next(key for key, gpu in worse["gpu"].items() if gpu["index"] == 2)
+    del worse["gpu"][key]
+    for table in worse["topology"].values():
+        table.pop(key, None)
+        for row in table.values():
+            if isinstance(row, dict):
+                row.pop(key, None)
+    text = envsnap("diff", keep(document), keep(worse, minutes=1), "--format", "html").stdout
+    page = check(text)
+    assert re.search(rf"GPU2 \({key}\), all its \d+ facts", page.text)
+    places = re.findall(r'<circle class="node[^"]*" cx="(\S+)" cy="(\S+)" r="25"/><text[^>]*>(GPU\d)', text)
+    assert len(places) == 16
+    assert places[:8] == places[8:]
+    assert re.findall(r'<circle class="node (\w+)"', text) == ["moved", "gone"]
+    assert "7 GPUs, 0 network adapters, 1 GPU gone." in page.text
