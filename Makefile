@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 T ?= tests
 K ?=
 
-.PHONY: help dev take test lint fix bench bench-launch bench-incidents compat-age golden docs docs-check startup dist clean
+.PHONY: help dev take test lint fix bench bench-launch bench-import bench-incidents compat-age golden docs docs-check startup dist clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -48,6 +48,9 @@ compat-age: $(STAMP) ## List rows of the compatibility tables that were checked 
 
 bench-launch: $(STAMP) ## Throughput of a command under `envsnap run`, beside the bare command
 	$(BIN)/python benchmarks/launch_speed.py
+
+bench-import: $(STAMP) ## Speed and memory of reading long logs and hostile texts (SIZE_MB=300)
+	$(BIN)/python benchmarks/import_speed.py
 
 startup: $(STAMP) ## Gate instruction counts of the hot commands (callgrind, where valgrind is there)
 	$(BIN)/python benchmarks/startup.py

@@ -108,9 +108,7 @@ class Round:
             time.sleep(0.005)
         return code
 
-    def check(
-        self, earlier: dict[str, Any], known: dict[str, Any], code: int, *, is_watched: bool
-    ) -> None:
+    def check(self, earlier: dict[str, Any], known: dict[str, Any], code: int, *, is_watched: bool) -> None:
         after = outcomes(self.store)
         for path in after:
             try:
@@ -174,7 +172,7 @@ def main() -> int:
         began = time.monotonic()
         argv = [ENVSNAP, "run", "--store", store.path, "--only", "launch", "--", sys.executable, "-c", "pass"]
         subprocess.run(argv, check=True, capture_output=True)
-        length = (time.monotonic() - began) 
+        length = time.monotonic() - began
         for number in range(options.rounds):
             one = Round(store, number, chance, length)
             one.run()

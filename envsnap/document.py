@@ -11,7 +11,7 @@ import datetime
 import os
 
 from envsnap.errors import UnreadableSnapshotError
-from envsnap.paths import join_path
+from envsnap.paths import Path, join_path
 from envsnap.snapshot import FRAME, SCHEMA, Snapshot
 
 TYPE_CHECKING = False
@@ -183,11 +183,25 @@ def check_types(snapshot: Snapshot, table: FactTable, name: str) -> None:
         return
     for path, value in leaves(snapshot.facts):
         spec = table.find(path)
+        if spec is None:
+            _check_place(path, value, table, name)
         accepted = _ACCEPTS.get(spec.type) if spec else None
         if spec and accepted and not isinstance(value, accepted):
             raise UnreadableSnapshotError(
                 f"`{name}`: `{join_path(path)}` is a {_kind(value)}, not a {spec.type}", "was the file edited by hand?"
             )
+
+
+def _check_place(path: Path, value: object, table: FactTable, name: str) -> None:
+    """Whether an undeclared fact stands where a table belongs, or below what is declared as one value."""
+    wrong = f"is a {_kind(value)}, not a table" if table.is_table(path) else ""
+    for end in range(2, len(path)):
+        spec = table.find(path[:end])
+        if spec is not None and spec.type in _ACCEPTS:
+            path, wrong = path[:end], f"is a table, not a {spec.type}"
+            break
+    if wrong:
+        raise UnreadableSnapshotError(f"`{name}`: `{join_path(path)}` {wrong}", "was the file edited by hand?")
 
 
 def _kind(value: object) -> str:

@@ -148,6 +148,17 @@ class FactTable:
         """The declaration of a path, or None where nobody declared it."""
         return _find(self._root, path, 0)
 
+    def is_table(self, path: Path) -> bool:
+        """Whether facts are declared only below a path."""
+        return self.find(path) is None and _reaches(self._root, path, 0)
+
+
+def _reaches(node: dict[Any, Any], path: Path, at: int) -> bool:
+    if at == len(path):
+        return any(isinstance(child, dict) for child in node.values())
+    children = (node.get(path[at]) if path[at] else None, *_globbed(node, path[at]), node.get("*"))
+    return any(child is not None and _reaches(child, path, at + 1) for child in children)
+
 
 def _find(node: dict[Any, Any], path: Path, at: int) -> FactSpec | None:
     if at == len(path):

@@ -16,13 +16,21 @@ from envsnap.errors import UnreadableSnapshotError
 from envsnap.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from envsnap.ingest import Ingested
+    from envsnap.ingest import Ingested, Part
     from envsnap.redact import Redactor
 
 CHUNK = 1 << 20
 TEXT_LIMIT = 2 << 30
 """Bytes of a text that are read; a longer one is read so far and that is said."""
-_OURS = b"schema"
+_PACKED = (
+    (b"\x1f\x8b", "gzip", "zcat {} | envsnap import -"),
+    (b"PK\x03\x04", "zip", "unzip -p {} '*.md' | envsnap import -"),
+    (b"\xfd7zXZ\x00", "xz", "xzcat {} | envsnap import -"),
+    (b"\x28\xb5\x2f\xfd", "zstd", "zstdcat {} | envsnap import -"),
+    (b"BZh", "bzip2", "bzcat {} | envsnap import -"),
+    (b"7z\xbc\xaf\x27\x1c", "7z", "7z x {}"),
+)
+"""What packed files begin with. None is unpacked here: a few bytes can stand for any number of them."""
 
 
 def is_snapshot(head: bytes) -> bool:
@@ -43,6 +51,7 @@ def load_any(path: str) -> tuple[Snapshot, Ingested | None]:
     """
     chunks = _chunks(path)
     head = next(chunks, b"")
+    _refuse_packed(head, path)
     if is_snapshot(head[:4096]) or path.endswith((".toml", ".toml.txt")):
         data = head + b"".join(_bounded(chunks, SIZE_LIMIT + 1 - len(head)))
         return parse(data, path), None
@@ -66,10 +75,21 @@ def read_foreign(chunks: Iterator[bytes], name: str) -> tuple[Snapshot, Ingested
 
 
 def _without_secrets(found: Ingested, redactor: Redactor) -> Ingested:
-    """What a text tells, redacted: its document, the values that contradict each other, and what was not read."""
+    """What was found, with nothing secret in documents, contradictions and lines that were not read."""
     from dataclasses import replace
 
-    from envsnap.ingest.assembly import reason_of
+    parts = tuple(replace(part, **_without_secrets_in(part, redactor)) for part in found.parts)
+    unread = tuple(
+        replace(one, examples=tuple((line, redactor.text(text)) for line, text in one.examples)) for one in found.unread
+    )
+    return replace(found, **_without_secrets_in(found, redactor), parts=parts, unread=unread)
+
+
+def _without_secrets_in(found: Ingested | Part, redactor: Redactor) -> dict[str, Any]:
+    """The document and the contradictions of a text or of a part of it, redacted."""
+    from dataclasses import replace
+
+    from envsnap.ingest.assembly import values_text
     from envsnap.paths import join_path
 
     contradictions = tuple(
@@ -79,23 +99,32 @@ def _without_secrets(found: Ingested, redactor: Redactor) -> Ingested:
         )
         for one in found.contradictions
     )
-    document = redactor.document(found.document)
-    document["missing"] |= {join_path(one.path): reason_of(one) for one in contradictions}
-    unread = tuple(
-        replace(one, examples=tuple((number, redactor.text(text)) for number, text in one.examples))
-        for one in found.unread
-    )
-    return replace(found, document=document, contradictions=contradictions, unread=unread, parts=())
+    missing = dict(found.document["missing"])
+    missing.update({join_path(one.path): values_text(one) for one in contradictions if join_path(one.path) in missing})
+    return {
+        "document": redactor.document({**found.document, "missing": missing}),
+        "contradictions": contradictions,
+    }
 
 
 def _redacted(redactor: Redactor, path: tuple[str, ...], value: Any) -> Any:
-    """A value redacted as it is where it stands in a document: the names above it promise as well."""
-    for name in reversed(path):
-        value = {name: value}
-    value = redactor.document(value)
-    while isinstance(value, dict) and path:
-        value, path = next(iter(value.values())), path[1:]
-    return value
+    """A value as it is redacted where it stands in a document."""
+    document: Any = value
+    for part in reversed(path):
+        document = {part: document}
+    document = redactor.document(document)
+    for part in path:
+        document = document[part] if part in document else next(iter(document.values()))
+    return document
+
+
+def _refuse_packed(head: bytes, path: str) -> None:
+    import shlex
+
+    for mark, kind, command in _PACKED:
+        if head.startswith(mark):
+            name = "FILE" if path == "-" else shlex.quote(path)
+            raise UnreadableSnapshotError(f"`{path}` is packed ({kind}), not a text", f"`{command.format(name)}`")
 
 
 def _chunks(path: str) -> Iterator[bytes]:

@@ -102,6 +102,28 @@ def test_wrong_type_of_a_declared_fact_is_named(tmp_path: Path, document: dict[s
         load_file(str(path))
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (("topology", "link"), "NV18", "`topology.link` is a text, not a table"),
+        (("topology", "link", "row"), 7, "`topology.link.row` is a number, not a table"),
+        (("driver", "version"), {"major": "580"}, "`driver.version` is a table, not a version"),
+    ],
+)
+def test_value_where_a_table_belongs_is_named(
+    tmp_path: Path, document: dict[str, Any], path: tuple[str, ...], value: Any, words: str
+) -> None:
+    node = document
+    for part in path[:-1]:
+        node = node[part]
+    node[path[-1]] = value
+    file = tmp_path / "edited.toml"
+    file.write_text(dump(document))
+    with pytest.raises(UnreadableSnapshotError) as caught:
+        load_file(str(file))
+    assert words in caught.value.message
+
+
 @pytest.mark.parametrize("kind", ["binary", "huge", "directory", "absent", "truncated"])
 def test_broken_file_gets_one_line_and_exit_2(
     envsnap: Any, tmp_path: Path, document: dict[str, Any], kind: str

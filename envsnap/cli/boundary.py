@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from envsnap.cli.output import tell
 from envsnap.errors import EXIT_BUG, EXIT_INTERRUPTED, EXIT_OK, EnvsnapError
 
 TYPE_CHECKING = False
@@ -19,12 +20,12 @@ def guarded(state: State, command: Callable[[], int | None]) -> int:
     try:
         return command() or EXIT_OK
     except KeyboardInterrupt:
-        _say("interrupted")
+        tell("interrupted")
         return EXIT_INTERRUPTED
     except EnvsnapError as error:
-        _say(f"error: {error.message}")
+        tell(f"error: {error.message}")
         if error.hint:
-            _say(f"hint: {error.hint}")
+            tell(f"hint: {error.hint}")
         return error.exit_code
     except BrokenPipeError:
         # The reader of our output has seen enough.
@@ -35,16 +36,6 @@ def guarded(state: State, command: Callable[[], int | None]) -> int:
     finally:
         if state.head_start is not None:
             state.head_start.abandon()
-
-
-def _say(text: str) -> None:
-    if sys.stderr is None:
-        return
-    try:
-        sys.stderr.write(text + "\n")
-        sys.stderr.flush()
-    except (OSError, ValueError):
-        return
 
 
 def _discard_stdout() -> None:
@@ -58,6 +49,6 @@ def _report_bug(error: Exception) -> int:
     from envsnap.cli.crash import redacted, write_crash_file
 
     place = write_crash_file(error)
-    _say(f"error: this is a bug in envsnap: {redacted(f'{type(error).__name__}: {error}')}")
-    _say(f"hint: please report it with `{place}`" if place else "hint: please report it")
+    tell(f"error: this is a bug in envsnap: {redacted(f'{type(error).__name__}: {error}')}")
+    tell(f"hint: please report it with `{place}`" if place else "hint: please report it")
     return EXIT_BUG

@@ -164,13 +164,11 @@ def show(
             )
         )
     elif form == "github":
+        from envsnap.cli.shared import append_summary
         from envsnap.render.github import summary, workflow_commands
 
         print_data(workflow_commands(suspects))
-        path = os.environ.get("GITHUB_STEP_SUMMARY")
-        if path:
-            with open(path, "a", encoding="utf-8") as file:
-                file.write(summary(suspects, "envsnap check"))
+        append_summary(state, summary(suspects, "envsnap check"))
     else:
         print_lines(state, text_lines(explanation, suspects, drift, why=why))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from envsnap.cli.output import State, open_store, this_host, utc_now
+from envsnap.cli.output import State, open_store, print_data, say, this_host, utc_now
 from envsnap.errors import EnvsnapError
 from envsnap.store import Store
 
@@ -55,6 +55,15 @@ def write_text(path: str, text: str) -> None:
             file.write(text)
     except OSError as error:
         raise EnvsnapError(f"cannot write `{path}`: {error.strerror}") from error
+
+
+def put_text(state: State, path: str, text: str) -> None:
+    """Print a text for `-`, else write it where the user said, and say so."""
+    if path == "-":
+        print_data(text)
+        return
+    write_text(path, text)
+    say(state, f"wrote {path}")
 
 
 def complete_reference(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from envsnap.cli.common import complete_reference, reference, resolver, store_option, write_text
+from envsnap.cli.common import complete_reference, put_text, reference, resolver, store_option
 from envsnap.cli.explaining import error_option, explain_changes, read_error, recorded_symptom
 from envsnap.cli.groups import is_group, pair_of_groups, refuse
 from envsnap.cli.output import State, open_store, print_data, print_lines, say
@@ -36,7 +36,12 @@ Examples:
 @click.option("-s", "--section", "sections", multiple=True, metavar="SECTION", help="Only this section (repeatable)")
 @click.option("-a", "--all", "show_all", is_flag=True, help="Also what is volatile or within its tolerance")
 @click.option("--json", "as_json", is_flag=True, help="Print the versioned JSON document")
-@click.option("--format", "form", type=click.Choice(["text", "json", "html"]), help="How to print; html is one page")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "html", "md", "github"]),
+    help="How to print: html is one page, md is for an issue, github for a step of a workflow",
+)
 @click.option("-o", "--output", metavar="FILE|-", default="-", help="Where to write it  [standard output]")
 @error_option
 @click.option("--why", is_flag=True, help="Show the arithmetic of each rank")
@@ -69,7 +74,7 @@ def command(
     store = open_store(state, store_here)
     resolve = resolver(store)
     if is_group(before) or is_group(after):
-        refuse(error=error_file, why=why, undo=undo_file, format=form == "html")
+        refuse(error=error_file, why=why, undo=undo_file, format=form in ("html", "md", "github"))
         names = pair_of_groups(before, after)
         return print_groups(
             state,
@@ -98,11 +103,11 @@ def command(
     if form == "json" or (as_json and form is None):
         from envsnap.render.json_text import diff_document, to_json
 
-        put(state, output, to_json(diff_document(changes, show_all=show_all, suspects=suspects)))
-    elif form == "html":
-        from envsnap.render.html import diff_page
+        put_text(state, output, to_json(diff_document(changes, show_all=show_all, suspects=suspects)))
+    elif form in ("html", "md", "github"):
+        from envsnap.cli.shared import put_comparison
 
-        put(state, output, diff_page(changes, explanation, show_all=show_all))
+        put_comparison(state, store, form, output, changes, explanation, show_all=show_all)
     elif undo_file != "-":
         from envsnap.cli.commits import commit_notes
         from envsnap.render.diff_text import diff_lines
@@ -117,7 +122,7 @@ def command(
         else:
             from envsnap.render.lines import plain
 
-            put(state, output, plain(lines))
+            put_text(state, output, plain(lines))
     return EXIT_DIFFERENT if exit_code and changes else EXIT_OK
 
 
@@ -142,21 +147,12 @@ def print_groups(
     _check_sections(sections)
     before, after, found = separation(state, resolve, names, sections, python)
     if as_json:
-        put(state, output, to_json(groups_document(before, after, found)))
+        put_text(state, output, to_json(groups_document(before, after, found)))
     elif output == "-":
         print_lines(state, groups_lines(before, after, found, show_all=show_all))
     else:
-        put(state, output, plain(groups_lines(before, after, found, show_all=show_all)))
+        put_text(state, output, plain(groups_lines(before, after, found, show_all=show_all)))
     return EXIT_DIFFERENT if exit_code and found else EXIT_OK
-
-
-def put(state: State, path: str, text: str) -> None:
-    """Print a text, or write it where the user said."""
-    if path == "-":
-        print_data(text)
-        return
-    write_text(path, text)
-    say(state, f"wrote {path}")
 
 
 def write_undo(state: State, path: str, changes: ChangeSet, explanation: Explanation | None) -> None:

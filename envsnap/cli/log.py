@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envsnap.cli.common import store_option
+from envsnap.cli.common import put_text, store_option
 from envsnap.cli.output import State, open_store, print_data, print_lines, this_host, utc_now
 from envsnap.errors import BadReferenceError, UnreadableSnapshotError
 from envsnap.heads import Head, read_head
@@ -32,6 +32,7 @@ Examples:
   envsnap log -n 10
   envsnap log --path packages.torch      when did this fact change
   envsnap log --host node-07 --tag prod
+  envsnap log -n 100 --html history.html
 """,
 )
 @click.option("-n", "--count", type=click.IntRange(min=1), default=20, show_default=True, help="How many snapshots")
@@ -40,6 +41,7 @@ Examples:
 @click.option("--path", "fact_path", metavar="FACT", help="The values of one fact over time")
 @click.option("--oneline", is_flag=True, help="Do not say what changed in between")
 @click.option("--json", "as_json", is_flag=True, help="Print the versioned JSON document")
+@click.option("--html", "page_path", metavar="FILE|-", help="Write the history as a page: a timeline with outcomes")
 @store_option
 @click.pass_obj
 def command(
@@ -50,15 +52,23 @@ def command(
     fact_path: str | None,
     oneline: bool,
     as_json: bool,
+    page_path: str | None,
     store_here: str | None,
 ) -> None:
     """List the history of this host, newest first."""
+    if page_path is not None and (fact_path or as_json):
+        raise click.UsageError("`--html` writes the whole history: it goes with neither `--path` nor `--json`")
     store = open_store(state, store_here)
     heads = list(islice(chosen_heads(store, host or this_host(), tag), count))
     if not heads:
         raise BadReferenceError(
             f"no such snapshot in `{store.path}`", "`envsnap take` makes one; `--host all` shows every host"
         )
+    if page_path is not None:
+        from envsnap.cli.timeline import log_page
+
+        put_text(state, page_path, log_page(heads, with_changes=not oneline))
+        return
     if fact_path:
         _print_spans(state, heads, fact_path, as_json)
         return

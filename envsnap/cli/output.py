@@ -6,6 +6,7 @@ import os
 import sys
 
 from envsnap.configuration import find_store
+from envsnap.errors import EnvsnapError
 from envsnap.store import Store, host_slug
 
 TYPE_CHECKING = False
@@ -59,10 +60,20 @@ def utc_now() -> datetime.datetime:
 
 def say(state: State, text: str) -> None:
     """Words for people, on standard error; a closed one is no trouble."""
-    if state.quiet or sys.stderr is None:
+    if not state.quiet:
+        tell(text)
+
+
+def tell(text: str) -> None:
+    """A line on standard error, wherever that goes; bytes of a file's name that are no UTF-8 are written as escapes."""
+    if sys.stderr is None:
         return
+    from envsnap.render.lines import harmless
+
     try:
-        sys.stderr.write(text + "\n")
+        if not text.isascii():
+            text = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        sys.stderr.write(harmless(text) + "\n")
         sys.stderr.flush()
     except (OSError, ValueError):
         return
@@ -93,13 +104,27 @@ def print_lines(state: State, lines: Iterable[Line], *, err: bool = False) -> No
     except BrokenPipeError:
         if not err:
             raise
-    except (OSError, UnicodeEncodeError):
-        stream.buffer.write(text.encode("utf-8", "replace"))
+    except UnicodeEncodeError:
+        print_data(text)
+    except OSError as error:
+        if not err:
+            raise _no_output(error) from error
 
 
 def print_data(text: str) -> None:
-    """Print data on standard output; where that is closed, nothing is lost but the print."""
+    """Print on standard output; where that is closed, nothing is lost but the print. Raises EnvsnapError."""
     if sys.stdout is None:
         return
-    sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
-    sys.stdout.buffer.flush()
+    from envsnap.render.lines import harmless
+
+    try:
+        sys.stdout.buffer.write(harmless(text).encode("utf-8", "backslashreplace"))
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _no_output(error) from error
+
+
+def _no_output(error: OSError) -> EnvsnapError:
+    return EnvsnapError(f"cannot write to standard output: {error.strerror}")

@@ -265,7 +265,10 @@ def build(
         why_not=why_not,
     )
     if form == "html":
-        text = web_page(material, sharer.redactions)
+        from envsnap.cli.timeline import around
+
+        stops = around(store, case.changes, is_private=True) if case.changes is not None else []
+        text = web_page(material, sharer.redactions, stops)
         return Report(title(material), text, files, tuple(material.filled), tuple(material.yours)), sharer
     return assemble(material, files, sharer.redactions), sharer
 

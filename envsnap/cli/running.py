@@ -295,10 +295,9 @@ def explain_failure(plan: Plan, report: Report) -> None:
     good = _last_good(resolve, after)
     lines: list[Any] = [[("", "")], [(f"envsnap: the launch failed ({_how(report)})", "cause")]]
     if good is None:
-        first = error.first
-        if first is not None:
-            lines.append([("error  ", "heading"), (first.line.strip()[:200], "")])
-            lines.append([("       ", ""), (first.signature.means, "quiet")])
+        if error.headline:
+            lines.append([("error  ", "heading"), (error.headline[:200], "")])
+            lines.append([("       ", ""), (error.means or "an error of no known kind", "quiet")])
         lines.append([("note   ", "quiet"), ("no good run of this program to compare with", "quiet")])
         print_lines(state, lines, err=True)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,6 +10,7 @@ import click
 from envsnap.cli.common import complete_reference, reference, resolver, store_option
 from envsnap.cli.output import State, open_store, print_data, print_lines
 from envsnap.errors import BadReferenceError
+from envsnap.sections import SECTION_ORDER
 
 if TYPE_CHECKING:
     from envsnap.model import Snapshot
@@ -22,6 +24,7 @@ Examples:
   envsnap show                     the newest snapshot of this host
   envsnap show good:packages       one section
   envsnap show latest:env.PATH     one fact
+  envsnap show libraries           one section of the newest snapshot
   envsnap show --topology          the matrix of GPUs
   envsnap show env --effective     which value of a variable wins, and from where
   envsnap show now --stable        without host, time and ids: equal machines print equal texts
@@ -49,7 +52,7 @@ def command(
 ) -> None:
     """Print the snapshot REF (by default the newest of this host)."""
     store = open_store(state, store_here)
-    if effective and (ref == "env" or ref.startswith("env.")):
+    if ref.partition(".")[0] in SECTION_ORDER and not os.path.exists(ref):
         ref = f"latest:{ref}"
     parsed = reference(ref)
     if parsed.is_now:

@@ -8,6 +8,7 @@ import sys
 from envsnap.cli.capturing import take_snapshot, target_host
 from envsnap.cli.output import open_store, print_data, print_lines, say
 from envsnap.cli.request import Request
+from envsnap.errors import EnvsnapError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,5 +89,7 @@ def store_and_tell(state: State, store: Store, snapshot: Snapshot, text: str) ->
         print_data(short + "\n")
     except OSError:
         say(state, f"warning: could not print the id {short}: standard output is closed")
+    except EnvsnapError as error:
+        say(state, f"warning: could not print the id {short}: {error.message}")
     if not state.quiet and sys.stderr is not None:
         print_lines(state, summary_lines(snapshot, previous), err=True)

@@ -105,6 +105,16 @@ class Compat:
         row = self._row("wheel_index", "tag", tag)
         return str(row["url"]) if row else ""
 
+    def torch_indexes(self, torch: str) -> list[Row]:
+        """The rows of `wheel_index` with a CUDA that have a wheel of this torch."""
+        minor = release(torch)[:2]
+        return [
+            row
+            for row in self.rows("wheel_index")
+            if "cuda" in row
+            and release(row["first_torch"]) <= minor <= (release(row["last_torch"]) if "last_torch" in row else minor)
+        ]
+
     def engine_pins(self, engine: str, version: str) -> Mapping[str, str]:
         """What a release of sglang or vllm declares that it needs; empty where the release is in no row."""
         if engine not in ("sglang", "vllm"):

@@ -104,12 +104,11 @@ def explain(
     if changes is None:
         # Alone, a mere hint is no finding: a check that cries wolf is switched off.
         suspects = tuple(suspect for suspect in suspects if suspect.score >= 0)
-    first = error.first
     return Explanation(
         suspects,
         notes=_notes(changes, snapshot, error, broken),
-        first_error=first.line.strip() if first is not None else "",
-        error_means=first.signature.means if first is not None else "",
+        first_error=error.headline,
+        error_means=error.means,
         rules_asked=asked,
     )
 

@@ -55,6 +55,22 @@ _IMPORTS = {
     "cuda": ("cuda-python", "cuda-bindings"),
     "tvm_ffi": ("apache-tvm-ffi",),
     "attr": ("attrs",),
+    "pkg_resources": ("setuptools",),
+    "distutils": ("setuptools",),
+    "dateutil": ("python-dateutil",),
+    "dotenv": ("python-dotenv",),
+    "multipart": ("python-multipart",),
+    "git": ("gitpython",),
+    "grpc": ("grpcio",),
+    "jwt": ("pyjwt",),
+    "skimage": ("scikit-image",),
+    "bs4": ("beautifulsoup4",),
+    "faiss": ("faiss-gpu-cu12", "faiss-gpu", "faiss-cpu"),
+    "mooncake": ("mooncake-transfer-engine",),
+    "deep_ep": ("deep-ep", "deepep"),
+    "vllm_flash_attn": ("vllm",),
+    "amp_C": ("apex",),
+    "_cffi_backend": ("cffi",),
 }
 """Distributions whose import name tells nothing of theirs."""
 
@@ -277,9 +293,11 @@ def _by_name(error: ErrorFacts, sides: Sequence[View]) -> Iterator[Accusation]:
     text = error.text
     options = {name.replace("-", "_") for name in re.findall(_OPTION, text)} | set(re.findall(_ARGUMENT, text))
     variables = set(re.findall(_VARIABLE, text))
+    lowered = text.lower()
     for side in sides:
         for table in ("launch.args", "launch.resolved"):
-            for name in options & side.table(table).keys():
+            spoken = {name for name in side.table(table) if "_" in name and name.replace("_", " ") in lowered}
+            for name in (options & side.table(table).keys()) | spoken:
                 yield Accusation((f"{table}.{name}", f"launch.*.{name}"), QUOTED, f"the error names `{name}`")
         for name in variables & side.table("env").keys():
             yield Accusation((f"env.{name}",), NAMED, f"the error names `{name}`")

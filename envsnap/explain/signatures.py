@@ -58,6 +58,13 @@ _FAILING = re.compile(
     r"|\bdown\b|without|only supports",
     re.IGNORECASE,
 )
+_PREFIX = (
+    r"(?:\((?:[^()]* )?pid=\d+[^()]*\)\s*)?"  # (Worker_TP0 pid=402)
+    r"(?:(ERROR|WARNING|INFO|DEBUG|CRITICAL)\s+[\d-]+ [\d:.,]+\s+)?"  # ERROR 10-13 02:13:08
+    r"(?:\[[^\[\]]*\]:?\s*)*"  # [core.py:708], [rank0]:, [2026-08-11 08:21:12 TP5]
+    r"(?:(INFO|DEBUG):\s+)?"
+)
+"""What the logs of engines and launchers put before a line, with its level."""
 _NOISE = str.maketrans(dict.fromkeys("0123456789", ""))
 
 
@@ -68,6 +75,24 @@ class Match(NamedTuple):
     line: str
     number: int
     names: Mapping[str, str]
+
+    @property
+    def text(self) -> str:
+        """The line without what a log puts before it."""
+        return without_prefix(self.line)
+
+    @property
+    def is_chatter(self) -> bool:
+        """Whether the log itself says that the line is no error: vLLM's INFO lines speak of everything."""
+        found = compiled(_PREFIX).match(self.line)
+        return found is not None and bool({"INFO", "DEBUG"} & set(found.groups()))
+
+
+def without_prefix(line: str) -> str:
+    """A line of a log without the process, level, time and source file before it."""
+    line = line.strip()
+    found = compiled(_PREFIX).match(line)
+    return (line[found.end() :] if found is not None else line) or line
 
 
 class ErrorFacts:
@@ -100,20 +125,41 @@ class ErrorFacts:
         A signature knows a component by its words, which stand in healthy lines as well (`max_total_num_tokens=8192`,
         `UserWarning: Failed to initialize NumPy`): those count only in a few lines that somebody chose to show.
         """
-        matches = [match for match in self.matches if not _ARGUMENTS.search(match.line)]
-        failing = [match for match in matches if speaks_of_failure(match.line)]
+        matches = [
+            match for match in self._by_rank if match.signature.rank != "warning" and not _ARGUMENTS.search(match.line)
+        ]
         others = [] if self.exceptions or self.lines_read > FEW_LINES else matches
-        for some in (failing, others):
-            for rank in ("root", "symptom", "consequence"):
-                for match in some:
-                    if match.signature.rank == rank:
-                        return match
-        return None
+        return next((match for match in (*filter(_tells_of_failure, matches), *others)), None)
+
+    @cached_property
+    def _by_rank(self) -> list[Match]:
+        """All matches, most telling first; what a log calls mere information comes after its errors."""
+
+        def order(match: Match) -> tuple[bool, bool, int]:
+            rank = RANKS.index(match.signature.rank)
+            is_late = rank >= RANKS.index("consequence")
+            return is_late, not is_late and match.is_chatter, rank
+
+        return sorted(self.matches, key=order)
+
+    @cached_property
+    def headline(self) -> str:
+        """The line to show: the first real error, or the first exception where nothing but consequences is known."""
+        first = self.first
+        if (first is None or first.signature.rank == "consequence") and self.exceptions:
+            return self.exceptions[0]
+        return first.text if first is not None else ""
+
+    @cached_property
+    def means(self) -> str:
+        """What that line says, in words; empty where it is of no known kind."""
+        first = self.first
+        return first.signature.means if first is not None and self.headline == first.text else ""
 
     @cached_property
     def components(self) -> tuple[str, ...]:
         """What failed, most telling first, each once."""
-        ordered = [m for rank in ("root", "symptom") for m in self.matches if m.signature.rank == rank]
+        ordered = [match for match in self._by_rank if match.signature.rank in ("root", "symptom")]
         return tuple(dict.fromkeys(match.signature.component for match in ordered if match.signature.component))
 
     @cached_property
@@ -159,6 +205,10 @@ class _Scan:
 def speaks_of_failure(line: str) -> bool:
     """Whether a line tells of a failure, and not only of what is usual."""
     return _FAILING.search(line) is not None and _HEALTHY.search(line) is None
+
+
+def _tells_of_failure(match: Match) -> bool:
+    return speaks_of_failure(match.line)
 
 
 def read_text(text: str) -> ErrorFacts:
@@ -213,9 +263,9 @@ def _take_traceback(scan: _Scan, line: str) -> None:
         if len(scan.frames) < KEPT_LINES:
             scan.frames.append(frame.group(1))
         return
-    exception = scan.find_exception(line.strip())
-    if exception is not None and len(scan.exceptions) < 20:
-        scan.exceptions.append(line.strip())
+    told = without_prefix(line)
+    if scan.find_exception(told) is not None and len(scan.exceptions) < 20:
+        scan.exceptions.append(told)
 
 
 def _names(match: re.Match[str]) -> dict[str, str]:

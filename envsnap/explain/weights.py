@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from envsnap.explain.accuse import RAISED_IN
 from envsnap.explain.components import on_path
 from envsnap.explain.declare import PLAUSIBLE, SURE
 from envsnap.explain.verdicts import Runs, together
@@ -109,6 +110,8 @@ class Weights:
         if not components:
             if weight < self.heaviest - CLEARLY_MORE:
                 candidate.add("the error names something else", OFF_PATH / 2)
+            elif weight >= RAISED_IN:
+                candidate.add("nothing else is known of the error", ON_PATH / 2)
             return
         first = components[0]
         near = [*candidate.evidence, *(act.root.path for act in candidate.acts)]

@@ -59,12 +59,14 @@ def read_text(source: str | bytes | Iterable[str] | Iterable[bytes], name: str =
     lines = read_blocks(blocks_of(pieces_of(source)), router)
     groups = split_parts(findings)
     blocks = [block for block in findings.blocks if block.facts]
-    document, contradictions = build_document(blocks, findings.complete)
+    document, contradictions = build_document(blocks, findings.complete, findings.missing)
     parts = []
     for group in groups:
         label = next((block.label for block in group if block.label), "")
-        own = document if len(groups) == 1 else build_document(group, findings.complete)[0]
-        parts.append(Part(label, min(b.first for b in group), max(b.last for b in group), own))
+        own, open_questions = document, contradictions
+        if len(groups) > 1:
+            own, open_questions = build_document(group, findings.complete, findings.missing)
+        parts.append(Part(label, min(b.first for b in group), max(b.last for b in group), own, open_questions))
     return Ingested(
         document=document,
         sources=tuple(dict.fromkeys(block.source for block in blocks)),

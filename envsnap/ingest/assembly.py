@@ -18,18 +18,25 @@ PARTS = 64
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One machine or moment of a text that speaks of several: what the text calls it, its lines, its document."""
+    """One machine or moment of a text that speaks of several: what the text calls it, its lines, its document.
+
+    `contradictions`: what even this part says in two ways.
+    """
 
     label: str
     first: int
     last: int
     document: dict[str, Any]
+    contradictions: tuple[Contradiction, ...] = ()
 
 
 def build_document(
-    blocks: Sequence[Block], complete: Iterable[str]
+    blocks: Sequence[Block], complete: Iterable[str], unknown: Mapping[str, str] | None = None
 ) -> tuple[dict[str, Any], tuple[Contradiction, ...]]:
-    """The snapshot document of some blocks, and the facts that have several values, which it does not hold."""
+    """The snapshot document of some blocks, and the facts that have several values, which it does not hold.
+
+    `complete`: sections of which the text holds everything. `unknown`: facts that the text says to be unknown, and why.
+    """
     facts, contradictions = merge(blocks)
     sections = _nested(facts, contradictions)
     sources = list(dict.fromkeys(block.source for block in blocks if block.facts))
@@ -39,7 +46,11 @@ def build_document(
     if host is not None or len(hosts) == 1:
         meta["host"] = host.value if host is not None else hosts.pop()
     sections.pop("meta", None)
-    document: dict[str, Any] = {"schema": 1, "meta": meta, "missing": _missing(sections, contradictions, set(complete))}
+    missing = _missing(sections, contradictions, set(complete))
+    for name, reason in (unknown or {}).items():
+        if tuple(name.split(".")) not in facts:
+            missing.setdefault(name, reason)
+    document: dict[str, Any] = {"schema": 1, "meta": meta, "missing": missing}
     return document | sections, tuple(contradictions)
 
 
@@ -54,12 +65,12 @@ def _missing(
         if section not in complete and section not in _OF_OTHERS
     }
     for contradiction in contradictions:
-        missing[join_path(contradiction.path)] = reason_of(contradiction)
+        missing[join_path(contradiction.path)] = values_text(contradiction)
     return missing
 
 
-def reason_of(contradiction: Contradiction) -> str:
-    """Why a fact is missing that the text tells in several ways."""
+def values_text(contradiction: Contradiction) -> str:
+    """Why a fact with several values is unknown: all of them, each with its line."""
     values = ", ".join(f"{_shown(seen.value)} (line {seen.line})" for seen in contradiction.sightings)
     return f"failed: the text has several values: {values}"
 
@@ -92,9 +103,18 @@ def merge(blocks: Sequence[Block]) -> tuple[dict[Path, Sighting], list[Contradic
             facts[path] = values[0]
         else:
             contradictions.append(Contradiction(path, tuple(values)))
+    _drop_left_open(facts)
     for key in {path[1] for path in facts if path[0] == "gpu"}:
         _complete_gpu(facts, key)
     return facts, contradictions
+
+
+def _drop_left_open(facts: dict[Path, Sighting]) -> None:
+    """Leave out an argument that was left open, or only asked for, where the text also has the table it became."""
+    tables = {path[:end] for path in facts if len(path) > 3 for end in range(3, len(path))}  # noqa: PLR2004 - arguments
+    for path in tables & facts.keys():
+        if facts[path].is_weak or facts[path].value in ("None", ""):
+            del facts[path]
 
 
 def _with_key(seen: Sighting, keys: Mapping[str, str]) -> Sighting:
@@ -258,8 +278,8 @@ class _Growing:
 
     def fits(self, block: Block) -> bool:
         """Whether a block can be of the same machine and moment."""
-        if block.label and self.labels:
-            return block.label in self.labels
+        if block.label and self.labels and block.label not in self.labels:
+            return False
         return all(
             sightings[0].is_weak
             or drifts(path)

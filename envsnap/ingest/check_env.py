@@ -49,6 +49,9 @@ _ONLY_HERE = (
     "NVIDIA Topology",
     "ulimit soft",
 )
+_SURE_KEYS = frozenset(("Python", *_ONLY_HERE))
+"""After one of these, a name with a version is a package; `PyTorch: 2.4.0` stands in people's own lists as well."""
+_NO_PACKAGES = frozenset(("gcc", "g", "cuda", "cmake", "driver", "python", "os", "ubuntu", "kernel", "glibc", "gpu"))
 _OTHER_PLATFORMS = (
     "ROCM available", "ROCM_HOME", "HIPCC", "ROCM Driver Version", "AMD Topology", "NPU available", "CANN_HOME", "CANN",
     "BiSheng", "Ascend Driver Version", "Ascend Topology", "MUSA available", "MUSA_HOME", "MCC", "MUSA Driver Version",
@@ -68,7 +71,7 @@ class CheckEnvReader(Reader):
         self._pending: list[tuple[Line, str, str]] = []
         self._quiet = 0
         self._last_key = ""
-        self._visible = 0
+        self._visible: set[int] = set()
 
     def read(self, line: Line) -> bool:
         """Try the line as a key of this output, then as one of its packages."""
@@ -94,7 +97,7 @@ class CheckEnvReader(Reader):
         self.is_open = False
         self._pending = []
         self._last_key = ""
-        self._visible = 0
+        self._visible = set()
         self._keys = set()
 
     def _continues(self, line: Line) -> bool:
@@ -167,17 +170,16 @@ class CheckEnvReader(Reader):
             else:
                 block.put((*key, "name"), value, line.number)
         if not is_capability:
-            self._visible = max(self._visible, max(indices) + 1)
+            self._visible.update(indices)
         elif self._visible:
-            block.put(("gpus", "visible_count"), self._visible, line.number)
-            self._visible = 0
+            block.replace(("gpus", "visible_count"), len(self._visible), line.number)
         return True
 
     def _value(self, line: Line, key: str, value: str) -> None:
         block = self._open(line)
         if self._visible:
-            block.put(("gpus", "visible_count"), self._visible, line.number)
-            self._visible = 0
+            block.replace(("gpus", "visible_count"), len(self._visible), line.number)
+            self._visible = set()
         if key == "CUDA available":
             block.put(("torch", "is_cuda_available"), values.boolean(value), line.number)
         elif key == "CUDA_HOME":
@@ -215,7 +217,7 @@ class CheckEnvReader(Reader):
             for earlier in pending:
                 self._note_package(*earlier)
             return True
-        if name not in _PACKAGES and self._last_key != "package" and "PyTorch" not in self._keys:
+        if name not in _PACKAGES and (not self._keys & _SURE_KEYS or name in _NO_PACKAGES):
             return False
         self._last_key = "package"
         self._note_package(line, key, value)

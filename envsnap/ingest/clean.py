@@ -72,8 +72,10 @@ _ESCAPES = re.compile(
     r"[()][0-9A-B])"
     r"|\x9b[0-?]{0,32}[ -/]{0,4}[@-~]"
 )
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f]")
-_SHAPELESS = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\ufff9-\ufffb\ufe0f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_SHAPELESS = re.compile(
+    "[\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe0f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
 _BLANKS = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 _COLOUR = re.compile(r"\[\d{1,3}(?:;\d{1,3}){0,8}m")
 _NOISE = re.compile(r"\*{2,}|\[\d{1,3}(?:;\d{1,3}){0,8}m")
@@ -100,6 +102,16 @@ _TYPOGRAPHY = {
 }  # fmt: skip
 _TYPOGRAPHIC = re.compile("[" + "".join(_TYPOGRAPHY) + "\u2013\u2014\u2015]")
 _LONG_DASH = re.compile("[\u2013\u2014\u2015]")
+
+
+def plain_text(text: str) -> str:
+    """A value without escape sequences, control characters and turns of direction; its lines and tabs stay.
+
+    A JSON document and a logged object spell such characters in letters, where cleaning its line cannot see them.
+    """
+    if text.isprintable():
+        return text
+    return _CONTROL.sub("", _ESCAPES.sub("", _SHAPELESS.sub("", text)))
 
 
 def clean_characters(text: str) -> str:

@@ -26,6 +26,7 @@ TORCH, VLLM = "torch-collect-env", "vllm-collect-env"
 
 _LABEL = re.compile(r"[-*]? ?([A-Za-z][A-Za-z0-9_ /()]{1,40}?)\s{0,30}: ?(.*)$")
 _GPU_ROW = re.compile(r"GPU (\d{1,3}): (.{1,160})$")
+_MODEL = re.compile(r"(?:NVIDIA|Tesla|GeForce|Quadro|GRID|TITAN|AMD|[ABHLTV]\d{1,3})\b")
 _MIG_ROW = re.compile(r"MIG (\S{1,40})\s{1,20}Device\s{1,6}(\d{1,2}):")
 _PIP_ROW = re.compile(r"\[(?:pip|pip3|conda)\](?!\() ?(.*)$")
 _PIP_FREEZE = re.compile(r"([A-Za-z0-9][\w.-]{0,100}?)(?:==| \(|\s{2,60})([^\s()]{1,80})\)?\s*$")
@@ -171,6 +172,12 @@ class CollectEnvReader(Reader):
         if self._listing == "flags":
             self._listing = ""
             return self._put_flags(line)
+        lone = _GPU_ROW.match(text) if self.is_open and text.startswith("GPU ") else None
+        if lone and "UUID:" not in text and _MODEL.match(lone.group(2)):
+            # the heading of the GPUs is lost: how many there are is not told
+            self._put_gpu(line, int(lone.group(1)), lone.group(2))
+            self._gpus = 0
+            return True
         return False
 
     def _put_gpu(self, line: Line, index: int, text: str) -> None:
@@ -287,7 +294,9 @@ class CollectEnvReader(Reader):
         if found:
             self._put_gpu(line, int(found.group(1)), found.group(2))
         elif text and values.known(text) and not text.startswith("GPU "):
+            # ROCm and macOS: torch's first device, which does not say how many there are
             self._put_gpu(line, 0, text)
+            self._gpus = 0
 
     def _cudnn(self, line: Line, text: str) -> None:
         self._listing = "cudnn"

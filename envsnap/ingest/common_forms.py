@@ -22,7 +22,8 @@ def put_platform(block: Block, text: str, line: int) -> None:
     block.put(("system", "kernel"), kernel, line)
     block.put(("system", "arch"), arch, line)
     if libc and libc.startswith("glibc"):
-        block.put(("system", "libc"), "glibc " + libc.removeprefix("glibc"), line)
+        # The oldest one that the interpreter's file needs, where it was built elsewhere.
+        block.put(("system", "libc"), "glibc " + libc.removeprefix("glibc"), line, is_weak=True)
 
 
 def put_nvcc(block: Block, version: str | None, line: int) -> None:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from envsnap.ingest.findings import Findings
 
 SOURCE = "env"
+VLLM = "vllm-collect-env"
+_ENDS_OF_VLLM = (VLLM, "nvidia-smi-topo")
+"""The formats whose lines stand before the variables in that output."""
 ROWS = 3
 """So many assignments in a row, and nothing else between them, are a listing."""
 
@@ -72,7 +75,7 @@ class EnvReader(Reader):
         if not text:
             return self._blank()
         if text == "Environment Variables" or text.strip("= ") == "Environment Variables":
-            self._begin("vllm-collect-env")
+            self._begin(VLLM)
             return True
         if len(text) < 200 and _COMMAND.search(text) and "=" not in text:  # noqa: PLR2004 - a prompt with its command
             self._begin(SOURCE)
@@ -145,7 +148,11 @@ class EnvReader(Reader):
         is_announced, self._is_announced = self._is_announced, False
         self.is_open = False
         self._quiet = 0
-        if not rows or not (is_announced or len(rows) >= ROWS):
+        if not rows:
+            return
+        if not is_announced and source == SOURCE and self._follows_vllm(rows):
+            source, is_announced = VLLM, True
+        if not (is_announced or len(rows) >= ROWS):
             return
         names = {name for _, name, _ in rows}
         if not is_announced and not (names & _OF_A_SHELL or any(name.startswith(_PREFIXES) for name in names)):
@@ -161,6 +168,10 @@ class EnvReader(Reader):
                 self.findings.add(source, "env_set_by_engine", name)
         if is_whole and source == SOURCE:
             self.findings.complete.add("env")
+
+    def _follows_vllm(self, rows: list[tuple[Line, str, str]]) -> bool:
+        """Whether the rows end the output of vLLM's collect_env, which up to 0.8 has no heading for them."""
+        return all(is_kept(name) for _, name, _ in rows) and self.findings.is_near(_ENDS_OF_VLLM, rows[0][0].number)
 
 
 def _unquoted(text: str, value: str) -> str:

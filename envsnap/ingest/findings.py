@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from envsnap.ingest.clean import plain_text
+
 Path = tuple[str, ...]
 
 VALUES = 8
@@ -84,6 +86,8 @@ def drifts(path: Path) -> bool:
 
 _SHORTENED = frozenset((("driver", "nvml_version"), ("python", "version")))
 """Versions that some programs print without their last component."""
+_LOCAL = frozenset((("torch", "version"), ("packages", "torch")))
+"""Versions whose wheel says in one place `2.6.0`, in another `2.6.0+cu124`."""
 
 
 def agree(one: Any, other: Any, path: Path = ()) -> bool:
@@ -101,7 +105,22 @@ def is_start_of(short: str, whole: str, path: Path = ()) -> bool:
     """Whether a text is another one that was cut short: `NVIDIA RTX 6000 Ada Gene...`, a version's first components."""
     if path in _SHORTENED:
         return whole.startswith(short + ".")
+    if path in _LOCAL:
+        return whole.startswith(short + "+")
     return short.endswith("...") and len(short) > 6 and whole.startswith(short[:-3])  # noqa: PLR2004 - dots and a word
+
+
+def _plain(value: Any) -> Any:
+    """A value without characters that a terminal obeys."""
+    if isinstance(value, str):
+        return plain_text(value)
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _plain_path(path: Path) -> Path:
+    return path if all(map(str.isprintable, path)) else tuple(map(plain_text, path))
 
 
 class Block:
@@ -119,6 +138,9 @@ class Block:
     def put(self, path: Path, value: Any, line: int, *, is_weak: bool = False) -> None:
         """Note a fact; None and the empty list of nothing are no values."""
         if value is None:
+            return
+        path, value = _plain_path(path), _plain(value)
+        if not all(path):
             return
         self.last = max(self.last, line)
         known = self.facts.get(path)
@@ -142,7 +164,7 @@ class Block:
 
     def replace(self, path: Path, value: Any, line: int) -> None:
         """Note a fact that the text corrects: the value before it does not count any more."""
-        self.facts.pop(path, None)
+        self.facts.pop(_plain_path(path), None)
         self.put(path, value, line)
 
     def get(self, path: Path) -> Any:
@@ -159,6 +181,8 @@ class Findings:
         self.details: dict[str, Any] = {}
         self.complete: set[str] = set()
         """Sections of which the text holds everything, so that what is not there does not exist."""
+        self.missing: dict[str, str] = {}
+        """Facts of which the text says that they could not be known, and why."""
         self._latest: dict[tuple[str, str], Block] = {}
         self._before: dict[tuple[str, str], Block] = {}
         self._unread: dict[str, tuple[int, list[tuple[int, str]]]] = {}
@@ -177,6 +201,12 @@ class Findings:
             self._latest[source, label] = block
             self.blocks.append(block)
         return block
+
+    def is_near(self, sources: tuple[str, ...], line: int, distance: int = 30) -> bool:
+        """Whether the first of some formats began before a line, and one of them told a fact shortly before it."""
+        blocks = [block for block in self._latest.values() if block.source in sources]
+        began = any(block.source == sources[0] and block.first < line for block in blocks)
+        return began and any(0 < line - block.last <= distance for block in blocks)
 
     def _fold(self, finished: Block) -> None:
         """Leave out the reading before a finished one, where it said the same: a log may repeat itself for days."""
@@ -205,7 +235,7 @@ class Findings:
         """Count a text that could not be read, and keep the first ones as examples."""
         count, examples = self._unread.get(kind, (0, []))
         if len(examples) < EXAMPLES and text.strip():
-            examples.append((line, text.strip()[:EXAMPLE_LENGTH]))
+            examples.append((line, plain_text(text.strip()[: 4 * EXAMPLE_LENGTH])[:EXAMPLE_LENGTH]))
         self._unread[kind] = (count + 1, examples)
 
     def all_unread(self) -> tuple[Unread, ...]:

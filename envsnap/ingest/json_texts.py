@@ -1,7 +1,8 @@
 """JSON documents in a text: found, collected up to their end, and given to whoever knows their shape.
 
 A document may begin anywhere in a line's beginning and end in the middle of a line; one that is cut off is counted and
-left out. Sizes and nesting are bounded before anything is parsed.
+left out, and its lines are offered to the other readers: a brace that is never closed hides nothing. Sizes and nesting
+are bounded before anything is parsed.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ if TYPE_CHECKING:
 
 SIZE = 16 << 20
 """Characters of one document that are collected."""
+LINES = 200_000
+"""Lines of one document."""
 DEPTH = 200
 """Nesting beyond which a document is not parsed."""
 _START = re.compile(r"(?!\[\[\w)[\[{]\s*(?:$|[\"{\[\]}])")
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
-_UNFINISHED = re.compile(r'"(?:[^"\\]|\\.)*$')
+_TOKEN = re.compile(r'["\[\]{},:\d-]|true|false|null')
+_FENCE = re.compile(r"[\s>]{0,40}(?:`{3}|~{3})")
 
 
 class JsonReader(Reader):
@@ -39,6 +43,10 @@ class JsonReader(Reader):
         self._depth = 0
         self._deepest = 0
         self._line: Line | None = None
+        self._lines: list[Line] = []
+        self._is_quoted = False
+        self.returned: list[Line] = []
+        """Lines that were none of a document after all, for the other readers."""
 
     def read(self, line: Line) -> bool:
         """Begin at a line that begins a document, go on until its brackets are closed."""
@@ -46,11 +54,13 @@ class JsonReader(Reader):
             if not _START.match(line.bare):
                 return False
             self._parts, self._size, self._depth, self._deepest = [], 0, 0, 0
-            self._cleaned = []
+            self._cleaned, self._lines = [], []
+            self._is_quoted = False
             self._line = line
             self.is_open = True
         elif self._gives_up(line):
             return False
+        self._lines.append(line)
         text = line.without_markup()
         end = self._follow(text)
         self._parts.append(text[:end] if end else text)
@@ -58,7 +68,7 @@ class JsonReader(Reader):
         self._size += len(text)
         if end:
             self._finish()
-        elif self._size > SIZE:
+        elif self._size > SIZE or len(self._lines) > LINES:
             self._cut("JSON document larger than is read")
         return True
 
@@ -68,10 +78,10 @@ class JsonReader(Reader):
             self._cut("JSON document cut off")
 
     def _gives_up(self, line: Line) -> bool:
-        """Whether what looked like a document is none: the first lines of one have quoted names or brackets."""
-        if self._size < 400 and line.bare and not re.match(r'["\[\]{}\d-]|true|false|null', line.bare):  # noqa: PLR2004
-            self.is_open = False
-            self._parts = []
+        """Whether the document ended without its end: a fence is closed, or a line begins as no part of JSON does."""
+        is_other = bool(line.bare) and not self._is_quoted and not _TOKEN.match(line.bare)
+        if is_other or _FENCE.match(line.original):
+            self._cut("JSON document cut off")
             return True
         return False
 
@@ -86,25 +96,34 @@ class JsonReader(Reader):
                 self._depth -= 1
                 if self._depth <= 0:
                     return found.end()
+        # A text that was wrapped goes on in the next line.
+        self._is_quoted ^= text.count('"') % 2 == 1 and "\\" not in text
         return 0
 
     def _cut(self, kind: str) -> None:
         if self._line is not None and self._size > 200:  # noqa: PLR2004 - a single bracket is no document
             self.findings.unread(kind, self._line.number, self._parts[0] if self._parts else "")
         self.is_open = False
-        self._parts = []
+        self._parts, self._cleaned = [], []
+        self._give_back()
+
+    def _give_back(self) -> None:
+        self.returned, self._lines = self._lines, []
 
     def _finish(self) -> None:
         text = "\n".join(self._parts)
         line, self._parts, self.is_open = self._line, [], False
         if line is None or self._deepest > DEPTH or len(text) < 20:  # noqa: PLR2004 - too short for any of them
+            self._give_back()
             return
         document = _parsed(text) or _parsed("\n".join(self._cleaned))
         self._cleaned = []
         if document is None:
             if len(text) > 200:  # noqa: PLR2004 - a fragment of code is none
                 self.findings.unread("JSON document that is not valid", line.number, text)
+            self._give_back()
             return
+        self._lines = []
         note_document(self.findings, document, line)
 
 

@@ -28,7 +28,14 @@ _PREFIX = re.compile(
 )
 _GLUED = re.compile(r"(\S{1,120}):\d{1,10}:\d{1,10} \[\d{1,4}\] ?$")
 _VERSION = re.compile(r"NCCL version (\d{1,2}\.\d{1,3}(?:\.\d{1,3})?)(?:\+cuda(\d{1,2}\.\d{1,2}))?")
-_SET = re.compile(r"(NCCL_[A-Z0-9_]{2,60}) set by environment to (.{0,4000}?)$")
+_SET = re.compile(r"(NCCL_[A-Z0-9_]{2,60}) set (?:by environment )?to (.{0,4000}?)$")
+_BARE = re.compile(
+    r"NCCL_[A-Z0-9_]{2,60} set by environment to |cudaDriverVersion \d{4,5}$|Bootstrap ?: Using \S|"
+    r"NET/(?:IB|Socket) ?: (?:Using \[|No device)|Using network \w+$|"
+    r"(?:ncclCommInitRank(?:Config)? )?comm 0x[0-9a-f]+ rank \d+ n[rR]anks \d+ |"
+    r"NVLS multicast support is |Channel \d+/\d+ : \d+\[\w+\] -> "
+)
+"""Texts that a reporter took out of their prefix and that nothing else writes."""
 _USING = re.compile(r"\[(\d{1,3})\]([\w.-]{1,60}):(\d{1,3})/(IB|RoCE|Eth)(/SHARP)?")
 _SOCKET = re.compile(r"\[\d{1,3}\]([\w.-]{1,40}):")
 _OOB = re.compile(r"OOB ([\w.-]{1,40}):")
@@ -88,7 +95,7 @@ class NcclReader(Reader):
         if process:
             host, pid, _, device = process.groups()
             self._process(host, pid, device)
-        elif ":" not in mark:
+        elif mark and ":" not in mark:
             self.findings.unread("NCCL line without its process", line.number, line.bare)
         block = self._block(line, host)
         word = message.split(" ", 1)[0]
@@ -153,6 +160,9 @@ class NcclReader(Reader):
                 block = self.findings.block("vllm-log", line.number, line.label)
                 block.put(("libraries", "nccl", "mapped", "version"), found.group(1), line.number)
                 return True
+        if _BARE.match(line.bare):
+            self._info(line, "", line.bare)
+            return True
         return "NCCL TRACE" in text
 
     def _warning(self, message: str) -> None:
@@ -296,7 +306,7 @@ class NcclReader(Reader):
             self.findings.add(SOURCE, "p2p_disabled", message[:160], limit=20)
 
     def _by_content(self, block: Block, line: Line, message: str) -> None:
-        if " set by environment to " in message:
+        if message.startswith("NCCL_") and " set " in message:
             self._variable(block, line, message)
         elif "coll channels" in message:
             found = _COLL.match(message)

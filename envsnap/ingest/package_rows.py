@@ -15,6 +15,9 @@ _PYTHON_BUILD = re.compile(r"(?:^|_)(?:py|pyh|pypi|cuda[\w.]{0,8}py)(?:_?\d|thon
 _CONDA_NAMES = {"pytorch": "torch", "pytorch-gpu": "torch", "pytorch-cpu": "torch", "msgpack-python": "msgpack"}
 """Conda packages whose distribution has another name."""
 
+_NO_DISTRIBUTIONS = frozenset(("python", "cuda", "nvcc", "gcc", "driver", "ubuntu"))
+"""What people write between their packages in the same form."""
+
 COMMIT = re.compile(r"@([0-9a-f]{7,40})(?:[#?]|$)")
 
 
@@ -26,7 +29,7 @@ def is_version(text: str) -> bool:
 def put_package(block: Block, name: str, version: str, line: int, *, is_weak: bool = False) -> bool:
     """Note an installed distribution; False where the version is none."""
     version = version.strip().strip("()")
-    if not is_version(version):
+    if not is_version(version) or name.lower() in _NO_DISTRIBUTIONS:
         return False
     block.put(("packages", values.package_name(name)), version, line, is_weak=is_weak)
     return True

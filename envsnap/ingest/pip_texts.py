@@ -174,6 +174,8 @@ class PipReader(Reader):
                         name, _, shorter = name.rpartition("-")
                         version = f"{shorter}-{version}"
                     if name:
+                        # What was there before, as the same log told it, is replaced.
+                        block.facts.pop(("packages", values.package_name(name)), None)
                         put_package(block, name, version, line.number)
                 return True
         if "Requirement already satisfied" in text:
@@ -276,7 +278,11 @@ class PipReader(Reader):
         block = (
             self._block if self._block is not None and self._block.source == kind else self._new_block(kind, rows[0][0])
         )
+        offered = _offered(rows)
         for line, form, name, version in rows:
+            if values.package_name(name) in offered:
+                self.findings.unread("one of several versions of a package", line.number, line.bare)
+                continue
             self._note_row(block, line, form, name, version, is_weak=is_weak)
         if self._is_announced and not self._is_filtered and kind in (FREEZE, LIST) and len(rows) >= _COMPLETE:
             self.findings.complete.add("packages")
@@ -307,6 +313,15 @@ class PipReader(Reader):
     def _new_block(self, kind: str, line: Line) -> Block:
         self._block = self.findings.block(kind, line.number, line.label, is_new=True)
         return self._block
+
+
+def _offered(rows: list[tuple[Line, str, str, str]]) -> set[str]:
+    """The packages of which a list names many versions: those that an index offers, none of them installed."""
+    versions: dict[str, set[str]] = {}
+    for _, form, name, version in rows:
+        if form.startswith("freeze"):
+            versions.setdefault(values.package_name(name), set()).add(version)
+    return {name for name, found in versions.items() if len(found) > 2}  # noqa: PLR2004 - two are a contradiction
 
 
 def _is_freeze(found: re.Match[str]) -> bool:

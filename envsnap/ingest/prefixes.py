@@ -50,7 +50,10 @@ _BRACKETED_TIME = re.compile(
     + _LEVEL
     + r"\] ?)?"
 )
-_RANK = re.compile(r"\[((?:rank|default|worker)[ _-]?\d{1,6}|\d{1,6},\d{1,6})\](?:<std(?:out|err)>)?(?:: ?| |$)")
+_CLOCK = re.compile(r"\[\d\d:\d\d:\d\d((?: [A-Z][A-Z_]{0,12}\d{1,5}){0,8})\](?:: ?| |$)")
+_RANK = re.compile(
+    r"\[((?:rank|default|worker|gpu|gpu_id)[ _=-]?\d{1,6}|\d{1,6},\d{1,6})\](?:<std(?:out|err)>)?(?:: ?| |$)"
+)
 _TAGGED = re.compile(r"\[(?:BASH|STDOUT|STDERR|stdout|stderr|" + _LEVEL + r")\](?:: ?| |$)")
 _POD = re.compile(r"\[pod/([\w./-]{1,200})\] ?")
 _KERNEL_TIME = re.compile(r"\[ {0,8}\d{1,9}\.\d{6}\] ?|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] ?")
@@ -63,6 +66,7 @@ _PLAIN_TIME = re.compile(
     + r" [\w.:]{1,80}: | \|(?: |$)(?=[|+]|.{0,4000}[^|]$|$)| )"
 )
 _VLLM = re.compile(_LEVEL + r" \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})? \[?[\w./-]{1,120}:\d{1,6}\](?: |$)")
+_LEVEL_AND_TIME = re.compile(_LEVEL + r" {1,8}" + _TIME + r"(?: |$)")
 _LOGGER = re.compile(_LEVEL + r":(?:[\w.]{1,120}:)? ?(?=\S)")
 _SYSLOG = re.compile(r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d ([\w.-]{1,64}) [\w./()@-]{1,64}(?:\[\d{1,9}\])?: ?")
 _COMPOSE = re.compile(r"(\[[\w.-]{1,63}\]|[A-Za-z0-9][\w.-]{0,63}) {0,40}\|(?: |$)")
@@ -111,6 +115,7 @@ def _prefix_at(text: str, at: int) -> _Prefix | None:
     if first == "[":
         return (
             _with_rank(_BRACKETED_TIME.match(text, at))
+            or _with_rank(_CLOCK.match(text, at))
             or _with_rank(_RANK.match(text, at))
             or _plain(_TAGGED.match(text, at))
             or _plain(_KERNEL_TIME.match(text, at))
@@ -129,7 +134,7 @@ def _prefix_at(text: str, at: int) -> _Prefix | None:
         )
     if first.isupper():
         found = _plain(_VLLM.match(text, at)) or _plain(_LOGGER.match(text, at)) or _with_host(_SYSLOG.match(text, at))
-        return found or _compose(text, at)
+        return found or _plain(_LEVEL_AND_TIME.match(text, at)) or _compose(text, at)
     return _compose(text, at) if first.isalpha() else None
 
 
@@ -152,6 +157,7 @@ def _log_prefix(text: str, at: int) -> _Prefix | None:
     if first == "[":
         return (
             _with_rank(_BRACKETED_TIME.match(text, at))
+            or _with_rank(_CLOCK.match(text, at))
             or _with_rank(_RANK.match(text, at))
             or _plain(_TAGGED.match(text, at))
             or _with_host(_POD.match(text, at))

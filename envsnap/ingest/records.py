@@ -17,6 +17,8 @@ _KEY = re.compile(r"\s*([A-Za-z_][\w.-]{0,127})\s?=(?!=)\s{0,3}")
 _WORD = re.compile(r"[^,()\[\]{}'\"<>:=]+")
 _ANGLE = re.compile(r"<(?:[^<>]|<[^<>]{0,200}>){0,400}>")
 _ENUM = re.compile(r"<[\w.]{0,100}?([A-Za-z_]\w{0,80}): [^<>]{0,100}>$")
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]{4,16}")
+"""Where an object was, which tells nothing."""
 _BLANKS = re.compile(r"\s*")
 _ESCAPED = re.compile(r"\\(x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _PLAIN_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
@@ -194,7 +196,7 @@ class _Scanner:
             return "<"
         self.at = found.end()
         enum = _ENUM.match(found.group())
-        return enum.group(1) if enum else found.group()
+        return enum.group(1) if enum else _ADDRESS.sub("", found.group())
 
     def _word(self, depth: int, is_last_of: str) -> Any:
         """An unquoted value: a number, None, a dotted name, `Name(...)`, a path or a device such as `cuda:1`."""

@@ -9,7 +9,7 @@ from envsnap.ingest.reader import Reader
 
 if TYPE_CHECKING:
     from envsnap.ingest.clean import Line
-    from envsnap.ingest.findings import Block
+    from envsnap.ingest.findings import Block, Path
 
 RECORD_LIMIT = 1 << 19
 """Characters of one record, over all its lines."""
@@ -97,23 +97,32 @@ def is_balanced(text: str, at: int) -> bool:
 
 
 def put_arguments(
-    block: Block, path: tuple[str, ...], pairs: dict[str, Any], line: int, *, replaces: bool = False
+    block: Block,
+    path: tuple[str, ...],
+    pairs: dict[str, Any],
+    line: int,
+    *,
+    replaces: bool = False,
+    is_weak: bool = False,
 ) -> None:
-    """Note arguments by name: None as the word, nested tables as tables, everything else by its type."""
+    """Note arguments by name: None as the word, nested tables as tables, everything else by its type.
+
+    `replaces`: what the text said of them before does not count any more. `is_weak`: they are only asked for.
+    """
     for name, value in pairs.items():
-        _put_argument(block, (*path, name.replace("-", "_")), value, line, replaces=replaces)
+        _put_argument(block, (*path, name.replace("-", "_")), value, line, replaces=replaces, is_weak=is_weak)
 
 
-def _put_argument(block: Block, path: tuple[str, ...], value: Any, line: int, *, replaces: bool) -> None:
+def _put_argument(block: Block, path: Path, value: Any, line: int, *, replaces: bool, is_weak: bool) -> None:
     if isinstance(value, dict) and value and len(path) < 2 + NESTING:
         for name, item in value.items():
-            _put_argument(block, (*path, str(name)), item, line, replaces=replaces)
+            _put_argument(block, (*path, str(name)), item, line, replaces=replaces, is_weak=is_weak)
         return
     plain = plain_value(value)
     if replaces:
         block.replace(path, plain, line)
     else:
-        block.put(path, plain, line)
+        block.put(path, plain, line, is_weak=is_weak)
 
 
 def plain_value(value: Any) -> Any:

@@ -164,9 +164,9 @@ class SglangLogReader(ServerLogReader):
         tokens = _TOKENS.search(text)
         if tokens and block.get(("launch", "budget", "kv_tokens")) is None:
             block.put(("launch", "budget", "kv_tokens"), int(tokens.group(1)), line.number)
-            sizes = [float(size) for size in _SIZES.findall(text)]
-            if sizes:
-                block.put(("launch", "budget", "kv_gib"), round(sum(sizes), 2), line.number)
+        sizes = [float(size) for size in _SIZES.findall(text)]
+        if sizes and block.get(("launch", "budget", "kv_gib")) is None:
+            block.put(("launch", "budget", "kv_gib"), round(sum(sizes), 2), line.number)
         return True
 
     def _totals(self, line: Line, text: str) -> bool:

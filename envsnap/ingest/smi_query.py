@@ -21,6 +21,7 @@ SOURCE = "nvidia-smi-q"
 _GPU = re.compile(r"GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])$")
 _PAIR = re.compile(r"([A-Za-z][^:]{0,60}?)\s{0,40}:(?: (.*))?$")
 _TAG = re.compile(r"<(/?)([A-Za-z_][\w.-]{0,80})((?:\s[^<>]{0,300})?)(/?)>([^<]{0,4000})")
+_STRAY = re.compile(r"\[\S|WARNING|Warning: ")
 _PENDING = re.compile(r"(\w+) ?\(?")
 
 _FACTS: dict[str, str] = {
@@ -245,6 +246,8 @@ class SmiQueryReader(Reader):
             return True
         if not self.is_open or not text:
             return False
+        if _STRAY.match(text):
+            return False  # what a library printed between two lines
         gpu = _GPU.match(text)
         if gpu:
             self._tree.begin_gpu(gpu.group(1), line)

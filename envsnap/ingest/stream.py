@@ -13,7 +13,7 @@ from envsnap.ingest.clean import LINE_LIMIT, clean_line, clean_lines, split_line
 from envsnap.ingest.decoding import decoded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from envsnap.ingest.findings import Findings
     from envsnap.ingest.router import Router
@@ -31,16 +31,18 @@ GITHUB_CUT = GITHUB_LIMIT - 64
 """A text of this length without an end was cut off: its last line is not whole."""
 
 COARSE = (
-    b"ersion", b"NCCL", b"NV", b"iB", b"server_args", b"args: ", b"LLM engine (v", b"mem=", b" backend", b"took",
+    b"ersion", b"NCCL", b"NV", b"iB", b"server_args", b"args: ", b"LLM engine ", b"mem=", b" backend", b"took",
     b"cache size", b"cache memory", b"allocated", b"esolved arch", b"max model len", b"detected platform", b"UUID",
     b"CUDA avail", b"Successfully installed", b"undefined symbol", b"ismatch", b"nvironment", b"Affinity", b"nccl==",
     b"GPU\tGPU", b"GPU  GPU", b"GPU    GPU",
 )  # fmt: skip
 """Short texts of which one stands in every sign of a reader: few, because each is searched for in every new line."""
-DIGITS = b"0123456789"
+DIGITS = b"0123456789abcdef"
+"""What identifiers, hashes, addresses and numbers are made of."""
 SHAPES_SIZE = 8 << 20
 SHAPES_COUNT = 50_000
-"""Lines that differ only in digits are one shape; bytes of silent shapes and number of telling ones that are kept."""
+"""Lines that differ only in digits, also hexadecimal ones, are one shape; bytes of silent shapes and number of telling
+ones that are kept."""
 REPEATS = 2000
 """Lines of one shape that are read."""
 
@@ -173,21 +175,27 @@ def _read_log(block: str, number: int, router: Router, shapes: Shapes) -> int:
 
 
 class Shapes:
-    """The shapes of a log's lines, what is left of them without their digits: a few stand for millions of lines.
+    """The shapes of a log's lines, what is left of them without hexadecimal digits: a few stand for millions of lines.
 
     A shape is silent, or it holds a sign of a reader. Lines of one shape are read a few thousand times at most: what a
     log says again and again, it has said.
     """
 
-    def __init__(self, signs: Iterable[str]) -> None:
-        self._signs = [sign.encode() for sign in signs]
+    def __init__(self, signs: Sequence[str]) -> None:
+        self._signs: dict[bytes, list[str]] = {}
+        for sign in signs:
+            self._signs.setdefault(shape_of(sign.encode()), []).append(sign)
+        self._by_coarse = {
+            coarse: [sign for sign in self._signs if coarse in sign]
+            for coarse in dict.fromkeys(shape_of(coarse) for coarse in COARSE)
+        }
         self._silent: set[bytes] = set()
         self._telling: dict[bytes, int] = {}
         self._size = 0
 
     def telling(self, block: str, number: int, findings: Findings) -> list[int]:
         """The positions of the lines of a block that are to be read; `number` is that of its first line."""
-        lines = block.encode("utf-8", "replace").translate(None, DIGITS).split(b"\n")
+        lines = shape_of(block.encode("utf-8", "replace")).split(b"\n")
         unknown = set(lines) - self._silent
         if not unknown:
             return []
@@ -198,9 +206,15 @@ class Shapes:
         if not unknown:
             return []
         found = [at for at, line in enumerate(lines) if line in unknown]
+        rows = block.split("\n")
+        found = [at for at in found if self._is_sign_in(lines[at], rows[at])]
         for at in found:
             self._count(lines[at], number + at, findings)
         return found
+
+    def _is_sign_in(self, shape: bytes, line: str) -> bool:
+        """Whether a line of a telling shape has the sign itself, not only what is left of it."""
+        return any(short in shape and any(sign in line for sign in signs) for short, signs in self._signs.items())
 
     def _count(self, shape: bytes, number: int, findings: Findings) -> None:
         """Count a line of a shape; one that has come too often falls silent."""
@@ -215,7 +229,7 @@ class Shapes:
     def _sort(self, shapes: set[bytes]) -> None:
         """Tell new shapes with a sign from silent ones; when there are too many, all are forgotten and told anew."""
         text = b"\n".join(shapes)
-        signs = [sign for sign in COARSE if sign in text]
+        signs = {sign for coarse, signs in self._by_coarse.items() if coarse in text for sign in signs if sign in text}
         found = {shape for shape in shapes if self._tells(shape, signs)} if signs else set()
         if self._size > SHAPES_SIZE:
             self._silent.clear()
@@ -225,10 +239,13 @@ class Shapes:
         if len(self._telling) < SHAPES_COUNT:
             self._telling.update(dict.fromkeys(found, 0))
 
-    def _tells(self, shape: bytes, coarse: list[bytes]) -> bool:
-        if not any(sign in shape for sign in coarse) or not any(sign in shape for sign in self._signs):
-            return False
-        return self._telling.get(key_of(shape), 0) <= REPEATS
+    def _tells(self, shape: bytes, signs: Iterable[bytes]) -> bool:
+        return any(sign in shape for sign in signs) and self._telling.get(key_of(shape), 0) <= REPEATS
+
+
+def shape_of(line: bytes) -> bytes:
+    """What is left of a text without hexadecimal digits."""
+    return line.translate(None, DIGITS)
 
 
 def key_of(shape: bytes) -> bytes:

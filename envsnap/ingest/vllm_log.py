@@ -22,8 +22,10 @@ SOURCE = "vllm-log"
 
 _API = re.compile(r"vLLM API server version v?(\d[\w.+!-]{0,100})")
 _ENGINE = re.compile(
-    r"(?:Initializing an?|Dumping input data for) (?:(V[01]) )?LLM engine \(v?([\w.+!-]{1,100})\) with config: ?"
+    r"(?:(?:Initializing an?|Dumping input data for) |(?:^|\] ?))(?:(V[01]) )?LLM engine (?:\(v?([\w.+!-]{1,100})\) )?"
+    r"with config: ?"
 )
+"""Up to 0.3 without a version; a crash of 0.9 writes `Dumping input data` on a line of its own."""
 _ARGS = re.compile(r"\b([Nn]on-default args|args): ?(?:(?<=default args: )(\{)|(Namespace\())")
 _ARCHITECTURE = re.compile(r"Resolved (?:architecture|`--model-impl[^:]{0,40}`): (\w{1,120})")
 _MAX_LEN = re.compile(r"Using max model len (\d{1,9})")
@@ -57,7 +59,8 @@ class VllmLogReader(ServerLogReader):
     """A start of a vLLM server or engine."""
 
     signs = (
-        "vLLM API server version", "LLM engine (v", "-default args: ", "args: Namespace", "Resolved architecture",
+        "vLLM API server version", "LLM engine (v", "LLM engine with config", "-default args: ", "args: Namespace",
+        "Resolved architecture",
         "max model len", "detected platform", " backend.", " backend on V", " backend out of", "oading took",
         "weights took",
         "KV cache memory", "KV cache size", "GiB) x gpu_memory", "GiB) on startup", "GiB; non_torch_memory",
@@ -68,13 +71,16 @@ class VllmLogReader(ServerLogReader):
         self._weights = Smallest()
         self._rest = Smallest()
         self._kind = ""
+        self._engine_kind = self._engine_version = ""
+        self._engine_is: tuple[Any, str] | None = None
+        """Model and generation of the engine that was configured last: another one is another start."""
 
     def read(self, line: Line) -> bool:
         """Continue the record that is open, or find one of the lines that tell something."""
         if self._record and self.continue_record(line):
             return True
         text = line.text
-        if "LLM engine (v" in text and self._engine(line, text):
+        if "LLM engine " in text and self._engine(line, text):
             return True
         if "args: " in text:
             found = _ARGS.search(text)
@@ -109,8 +115,18 @@ class VllmLogReader(ServerLogReader):
             ):
                 return
         block = self.findings.block(SOURCE, line.number, line.label)
+        if self._kind == "engine":
+            kind = (record.pairs.get("model"), self._engine_kind)
+            if self._engine_is not in (None, kind):
+                block = self._new_start(line)
+            self._engine_is = kind
+            block.put(("launch", "engine"), self._engine_kind or None, line.number)
+            self._version(block, line, self._engine_version)
         block.put(("launch", "framework"), "vllm", line.number)
-        put_arguments(block, ("launch", table), record.pairs, line.number, replaces=self._kind == "engine")
+        # The arguments are what was asked for: what the engine made of them counts more.
+        is_asked = self._kind == "namespace"
+        replaces = self._kind == "engine"
+        put_arguments(block, ("launch", table), record.pairs, line.number, replaces=replaces, is_weak=is_asked)
         self._model(block, record.pairs, line)
         self.findings.note(SOURCE, "truncated", record.is_truncated)
         if record.is_truncated:
@@ -146,10 +162,11 @@ class VllmLogReader(ServerLogReader):
 
     def _new_start(self, line: Line) -> Block:
         self._weights, self._rest = Smallest(), Smallest()
+        self._engine_is = None
         return self.findings.block(SOURCE, line.number, line.label, is_new=True)
 
     def _version(self, block: Block, line: Line, version: str) -> None:
-        if values.is_unknown(version) or version == "dev":
+        if not version or values.is_unknown(version) or version == "dev":
             return
         put_scm_version(block, self.findings, "vllm", version.rstrip("."), line.number)
         commit = values.commit_of(version)
@@ -161,9 +178,7 @@ class VllmLogReader(ServerLogReader):
         found = _ENGINE.search(text)
         if not found:
             return False
-        block = self.findings.block(SOURCE, line.number, line.label)
-        self._version(block, line, found.group(2))
-        block.put(("launch", "engine"), found.group(1), line.number)
+        self._engine_kind, self._engine_version = found.group(1) or "", found.group(2) or ""
         self._process(line)
         self._kind = "engine"
         return self.begin_record(line, text[found.end() :])

@@ -251,6 +251,18 @@ def one_line(changes: Sequence[Change], most: int = 4) -> str:
     return " · ".join(shown)
 
 
+def brief(changes: Sequence[Change], names: Mapping[str, str], most: int = 12) -> list[str]:
+    """The most important changes, each in a few words; what is the same on several GPUs once."""
+    groups = same_on_several(changes)
+    shown = []
+    for group in groups[:most]:
+        change = group[0]
+        name = " ".join(group_label(group, names).split())
+        is_plain = change.section in ("packages", "env")
+        shown.append(f"{name if is_plain else f'{change.section}.{name}'} {_short_arrow(change)}")
+    return shown + ([f"+{len(groups) - most} more"] if len(groups) > most else [])
+
+
 def _short_name(change: Change) -> str:
     return label(change.path) if change.section in ("packages", "env") else f"{change.section}.{label(change.path)}"
 

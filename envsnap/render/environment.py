@@ -131,6 +131,15 @@ def _gpu_rows(snapshot: Snapshot) -> list[tuple[int, dict[str, Any]]]:
     return [(gpus[key]["index"], gpus[key]) for key in in_order(gpus) if gpus[key].get("index") is not None]
 
 
+def _visible_rows(snapshot: Snapshot) -> list[tuple[int, dict[str, Any]]]:
+    """The GPUs that a program sees, where that is known: the others are none of what SGLang lists."""
+    visible = _table(snapshot, "gpus").get("visible")
+    if not isinstance(visible, list):
+        return _gpu_rows(snapshot)
+    gpus = _gpus(snapshot)
+    return [(gpus[key]["index"], gpus[key]) for key in in_order(gpus) if key in visible and "index" in gpus[key]]
+
+
 # -- torch and vLLM ---------------------------------------------------------------------------------------------------
 
 
@@ -243,7 +252,7 @@ def _sglang(snapshot: Snapshot) -> Iterator[str]:
     }
     if "version" in facts["python"]:
         yield f"Python: {facts['python']['version']} ({facts['python'].get('implementation', 'CPython')})"
-    rows = _gpu_rows(snapshot)
+    rows = _visible_rows(snapshot)
     by_name: dict[tuple[str, str], list[str]] = {}
     for index, row in rows:
         by_name.setdefault((str(row.get("name", "")), str(row.get("compute_capability", ""))), []).append(str(index))

@@ -22,7 +22,7 @@ def error_lines(error: ErrorFacts) -> list[Line]:
             *([[("  ", ""), (safe(line), "quiet")] for line in error.exceptions[-3:]]),
         ]
     lines: list[Line] = [
-        [(f"line {first.number}  ", "quiet"), (value_text(first.line.strip(), 160), "strong")],
+        [(f"line {first.number}  ", "quiet"), (value_text(first.text, 160), "strong")],
         [("  means  ", "heading"), (first.signature.means, "")],
         [("  about  ", "heading"), (first.signature.component, "")],
     ]
@@ -35,7 +35,7 @@ def error_lines(error: ErrorFacts) -> list[Line]:
         rows: list[list[Piece]] = [
             [
                 (f"line {match.number}", "quiet"),
-                (value_text(match.line.strip(), 100), ""),
+                (value_text(match.text, 100), ""),
                 (match.signature.means, "quiet"),
             ]
             for match in later

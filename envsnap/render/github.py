@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from envsnap.model import Suspect
 from envsnap.paths import join_path
-from envsnap.render.values import value_text
+from envsnap.render.lines import safe
+from envsnap.render.markdown import code, details, paragraph, prose, table
+from envsnap.render.values import absent_word, value_text
 
 MOST_ANNOTATIONS = 10
 """GitHub shows no more of one kind for a step."""
+_LONGEST = 4_000
+"""Characters of an annotation."""
 _COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
+_MOST_FINDINGS = 100
 
 
 def workflow_commands(suspects: Sequence[Suspect]) -> str:
@@ -21,39 +26,45 @@ def workflow_commands(suspects: Sequence[Suspect]) -> str:
         command = _COMMANDS.get(suspect.severity, "notice")
         counts[command] = counts.get(command, 0) + 1
         if counts[command] <= MOST_ANNOTATIONS:
-            text = (
-                suspect.headline
-                + (f"\n{suspect.why}" if suspect.why else "")
-                + (f"\nfix: {suspect.fix}" if suspect.fix else "")
-            )
-            lines.append(f"::{command} title={_property(suspect.code or 'envsnap')}::{_data(text)}")
+            told = [suspect.headline, *suspect.why.splitlines()]
+            told += [f"fix: {suspect.fix}"] if suspect.fix else []
+            text = "\n".join(safe(line) for part in told for line in part.splitlines())[:_LONGEST]
+            lines.append(f"::{command} title={_property(safe(suspect.code or 'envsnap'))}::{_data(text)}")
     return "".join(f"{line}\n" for line in lines)
 
 
 def summary(suspects: Sequence[Suspect], heading: str) -> str:
     """A step summary: a table of findings, with their evidence folded away."""
-    lines = [f"### {heading}", ""]
+    lines = [f"### {prose(heading)}", ""]
     if not suspects:
         return "\n".join([*lines, "No findings.", ""])
-    lines += ["| | finding | fix |", "|---|---|---|"]
-    lines += [
-        f"| {suspect.severity} {suspect.code} | {_cell(suspect.headline)} | {_code(suspect.fix)} |"
-        for suspect in suspects
+    rows = [
+        [suspect.severity, code(suspect.code) if suspect.code else "", prose(_headline(suspect)), _fix(suspect)]
+        for suspect in suspects[:_MOST_FINDINGS]
     ]
-    for suspect in suspects:
-        lines += [
-            "",
-            f"<details><summary>{suspect.code} {_html(suspect.headline)}</summary>",
-            "",
-            _html(suspect.why),
-            "",
-        ]
-        lines += [
-            f"- `{join_path(one.path)}`: {_html(value_text(one.before, 60))} → {_html(value_text(one.after, 60))}"
-            for one in suspect.evidence
-        ]
-        lines += ["", "</details>"]
-    return "\n".join([*lines, ""])
+    lines += [*table(("", "rule", "finding", "fix"), rows), ""]
+    for suspect in suspects[:_MOST_FINDINGS]:
+        lines += [*details(f"{suspect.code} {_headline(suspect)}".strip(), _evidence(suspect)), ""]
+    if len(suspects) > _MOST_FINDINGS:
+        lines += [f"… {len(suspects) - _MOST_FINDINGS} more findings", ""]
+    return "\n".join(lines)
+
+
+def _headline(suspect: Suspect) -> str:
+    return value_text(suspect.headline, 300)
+
+
+def _fix(suspect: Suspect) -> str:
+    return code(value_text(suspect.fix.splitlines()[0], 200)) if suspect.fix else ""
+
+
+def _evidence(suspect: Suspect) -> Iterator[str]:
+    yield from [line for told in suspect.why.splitlines() if told.strip() for line in (paragraph(told[:2000]), "")]
+    for one in suspect.evidence[:MOST_ANNOTATIONS]:
+        same = one.before == one.after
+        sides = (one.after,) if same or one.before is None else (one.before, one.after)
+        told = " → ".join(absent_word(one.path[0]) if side is None else code(value_text(side, 60)) for side in sides)
+        yield f"- {code(join_path(one.path))}: {told}"
 
 
 def _data(text: str) -> str:
@@ -62,15 +73,3 @@ def _data(text: str) -> str:
 
 def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
-
-
-def _code(text: str) -> str:
-    return f"`{_cell(text)}`" if text else ""
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
-
-
-def _html(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,235 +1,288 @@
-"""One self-contained page: suspects first, then what differs, then the topology as a picture.
-
-No script, nothing from elsewhere; dark and light, on paper and on narrow screens. Everything that comes from a snapshot
-is escaped.
-"""
+"""The page of a comparison: suspects first, then what differs, then the topology and the history as pictures."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from envsnap.model import Change, ChangeSet, Snapshot, Suspect
 from envsnap.paths import join_path
-from envsnap.render.diff_text import by_section, group_label, same_on_several, totals
+from envsnap.render.change_rows import change_rows
+from envsnap.render.diff_text import Notes, by_section, totals
+from envsnap.render.explain_text import explained_by
 from envsnap.render.gpu_names import gpu_names
+from envsnap.render.page import badge, folded, grid, mark, outcome, page, prose, quiet, section, value
+from envsnap.render.timeline import Stop, timeline_figure
 from envsnap.render.timing_text import timing_text
 from envsnap.render.topology_svg import topology_figure
-from envsnap.render.values import absent_word, list_edits, value_text, when
+from envsnap.render.values import absent_word, label, list_edits, value_text, when
 
 if TYPE_CHECKING:
     from envsnap.explain import Explanation
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-_MARKS = {"added": "+", "removed": "−", "changed": "~"}
-_SIDES = (("before", "Before"), ("after", "After"))
-_MOST_OTHERS = 10
+_MARKS = {
+    "added": ("+", "added", "added"),
+    "removed": ("−", "removed", "removed"),
+    "changed": ("~", "changed", ""),
+}
+_ARROWS = {"up": "↑", "down": "↓"}
 _LONGEST = 400
-_CODE = re.compile(r"(`+) ?(.+?) ?\1")
-
-STYLE = """
-:root { color-scheme: light dark; --ink: #1c1e21; --paper: #fff; --quiet: #5b6168; --rule: #d5d9de; --panel: #f6f7f9;
-  --cause: #b3261e; --suspect: #8a5a00; --good: #1a6b34; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e7e9ec; --paper: #15171a; --quiet: #a3abb5; --rule: #3a4048;
-  --panel: #1e2126; --cause: #ff8a80; --suspect: #ffc766; --good: #7fd99a; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 72rem; padding: 1rem; background: var(--paper); color: var(--ink);
-  font: 1rem/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.4rem; overflow-wrap: anywhere; } h2 { font-size: 1.15rem; margin-top: 2rem; }
-h3 { font-size: 1rem; margin: 0; overflow-wrap: anywhere; }
-code, pre, td { font-family: ui-monospace, monospace; font-size: .875rem; }
-.scroll { overflow-x: auto; }
-table + table, .scroll { margin-bottom: 1rem; }
-table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; vertical-align: top; padding: .2rem .75rem .2rem 0; border-bottom: 1px solid var(--rule);
-  overflow-wrap: anywhere; }
-th { color: var(--quiet); font-weight: 600; font-size: .875rem; } caption { text-align: left; color: var(--quiet); }
-.matrix td, .matrix th { white-space: nowrap; overflow-wrap: normal; }
-article { border: 1px solid var(--rule); border-left: .3rem solid var(--quiet); border-radius: .3rem;
-  padding: .75rem 1rem; margin: .75rem 0; background: var(--panel); }
-article.error { border-left-color: var(--cause); } article.warning { border-left-color: var(--suspect); }
-.tag { color: var(--quiet); font-size: .8rem; letter-spacing: .03em; text-transform: uppercase; }
-.quiet { color: var(--quiet); } .changed { color: var(--cause); font-weight: 700; }
-pre { overflow-x: auto; background: var(--panel); border: 1px solid var(--rule); border-radius: .3rem; padding: .6rem; }
-svg { max-width: 100%; height: auto; } svg text { fill: var(--ink); font: 600 13px system-ui, sans-serif; }
-svg circle, svg rect { fill: var(--panel); stroke: var(--ink); stroke-width: 1.5; }
-svg line { stroke: var(--quiet); stroke-width: 1; } svg line.nv { stroke: var(--good); stroke-width: 2; }
-svg line.phb, svg line.node { stroke-dasharray: 6 4; } svg line.sys { stroke-dasharray: 2 5; }
-svg line.moved { stroke: var(--cause); stroke-width: 4; }
-.changes td:nth-child(2) { min-width: 12rem; }
-.changes td:nth-child(5), .changes td:first-child { white-space: nowrap; }
-@media (max-width: 40rem) { .changes td:nth-child(3)::before { content: "before "; color: var(--quiet); }
-  .changes td:nth-child(4)::before { content: "after "; color: var(--quiet); }
-  .wide thead { display: none; } .wide td, .wide tr { display: block; border: 0; padding: 0; }
-  .wide tr { border-bottom: 1px solid var(--rule); padding: .4rem 0; } }
-@media print { body { max-width: none; padding: 0; } details > * { display: block; }
-  article, tr { break-inside: avoid; } }
-"""
+_MOST_ITEMS, _FEW_ITEMS = 20, 5
+_MOST_EVIDENCE = 12
+_MOST_CAUSES = 6
+_MOST_OTHERS = 12
+_MOST_ROWS = 200
+"""Rows of one section's table; `--json` has them all."""
+_MOST_OPEN, _FEW_ROWS = 120, 12
+"""Rows that are shown before the longer of the tables that follow are folded."""
 
 
-def diff_page(changes: ChangeSet, explanation: Explanation | None = None, *, show_all: bool = False) -> str:
-    """The page of `envsnap diff`."""
-    body = [compared_section(changes.before, changes.after)]
-    if explanation is not None:
-        body.append(suspects_section(explanation))
-    body.append(changes_section(changes, show_all=show_all))
-    body.append(topology_section(changes.after, changes.before))
+def diff_page(
+    changes: ChangeSet,
+    explanation: Explanation | None = None,
+    *,
+    show_all: bool = False,
+    notes: Notes | None = None,
+    stops: Sequence[Stop] = (),
+) -> str:
+    """The page of `envsnap diff`. `notes`: more about a change, by its path; `stops`: the launches around the two."""
     ends = " → ".join(side.id[:7] or "now" for side in (changes.before, changes.after))
-    return page(f"envsnap: {ends}", "What changed", body)
+    hosts = dict.fromkeys(value_text(side.meta.get("host", "")) for side in (changes.before, changes.after))
+    heading = f"What changed on {' and '.join(filter(None, hosts)) or 'an unknown host'}"
+    body = comparison_parts(changes, explanation, show_all=show_all, notes=notes, stops=stops)
+    return page(f"envsnap: {ends}", heading, body, kicker="Environment of a GPU program: before and after")
 
 
-def page(title: str, heading: str, body: Iterable[str]) -> str:
-    """A whole page around sections that are HTML already."""
-    return (
-        "<!DOCTYPE html>\n"
-        '<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
-        f"<h1>{escape(heading)}</h1>\n" + "\n".join(part for part in body if part) + "\n</main>\n</body>\n</html>\n"
-    )
-
-
-def block(title: str, text: str, *, is_folded: bool = True) -> str:
-    """A text under its title, folded where it is long."""
-    if not is_folded:
-        return f"<h3>{escape(title)}</h3>\n<pre>{escape(text)}</pre>" if title else f"<pre>{escape(text)}</pre>"
-    return f"<details>\n<summary>{escape(title)}</summary>\n<pre>{escape(text)}</pre>\n</details>"
-
-
-# -- parts -------------------------------------------------------------------------------------------------------------
+def comparison_parts(
+    changes: ChangeSet,
+    explanation: Explanation | None,
+    *,
+    show_all: bool = False,
+    notes: Notes | None = None,
+    stops: Sequence[Stop] = (),
+) -> list[str]:
+    """What a page says about two snapshots, most important first."""
+    suspects = explanation.suspects if explanation is not None else ()
+    return [
+        compared_section(changes.before, changes.after),
+        suspects_section(explanation) if explanation is not None else "",
+        changes_section(changes, suspects, show_all=show_all, notes=notes or {}),
+        history_section(stops, changes),
+        topology_section(changes.after, changes),
+    ]
 
 
 def compared_section(before: Snapshot, after: Snapshot) -> str:
-    """Which two snapshots are compared."""
+    """Which two snapshots are compared, and how each ended."""
     rows = []
-    for (name, label), side in zip(_SIDES, (before, after), strict=True):
+    for name, side in (("Before", before), ("After", after)):
         meta = side.meta
-        identity = "live" if meta.get("trigger") == "now" else side.id[:7]
-        notes = [f"tag {tag}" for tag in meta.get("tags", [])]
-        if side.outcome.get("status"):
-            notes.append(f"marked {side.outcome['status']}")
-        cells = [identity, value_text(meta.get("host", "")), when(meta.get("taken_at")), ", ".join(notes)]
-        rows.append(f'<tr class="{name}"><th scope="row">{label}</th>{_cells(cells)}</tr>')
-    return _grid("What is compared", ("", "Snapshot", "Host", "Taken", "Marks"), rows, name="")
+        identity = "live" if meta.get("trigger") == "now" else side.id[:7] or "-"
+        about = [*(f"tag {tag}" for tag in meta.get("tags", [])), *([meta["note"]] if meta.get("note") else [])]
+        symptom = side.outcome.get("symptom") or []
+        told = [value_text(str(symptom[0]), 160)] if isinstance(symptom, list) and symptom else []
+        cells = (identity, value_text(meta.get("host", "unknown host")), when(meta.get("taken_at")))
+        remarks = [value_text(str(one), 160) for one in (*about, *told)]
+        ended = outcome(str(side.outcome.get("status", "")))
+        rows.append([name, *map(value, cells), ended, "<br>".join(map(escape, remarks))])
+    heads = ("", "Snapshot", "Host", "Taken", "Outcome", "Remarks")
+    return grid("What is compared", heads, rows, "ends", is_headed=True)
+
+
+# -- suspects ---------------------------------------------------------------------------------------------------------
 
 
 def suspects_section(explanation: Explanation) -> str:
     """The suspects: the causes in full, the others as lines."""
-    parts = ["<section>\n<h2>Likely cause</h2>"]
+    parts = []
     if explanation.first_error:
-        means = f' <span class="quiet">{escape(explanation.error_means)}</span>' if explanation.error_means else ""
-        parts.append(f"<p><code>{escape(explanation.first_error)}</code>{means}</p>")
-    if not explanation.causes:
+        means = f' <span class="quiet">{prose(explanation.error_means)}</span>' if explanation.error_means else ""
+        parts.append(f"<p><code>{escape(value_text(explanation.first_error, _LONGEST))}</code>{means}</p>")
+    causes = explanation.causes
+    if not causes:
         parts.append("<p>No difference here explains a failure.</p>")
-    for place, suspect in enumerate(explanation.causes):
-        parts.append(_suspect(suspect, "likely cause" if place == 0 or explanation.is_undecided else "possible cause"))
-    others = explanation.others[:_MOST_OTHERS]
+    for place, suspect in enumerate(causes[:_MOST_CAUSES]):
+        tied = explanation.is_undecided and place < 2  # noqa: PLR2004 - the two that cannot be told apart
+        title = "This or the other" if tied else "Likely cause" if place == 0 else "Possible cause"
+        parts.append(suspect_card(suspect, title))
+    others = [*causes[_MOST_CAUSES:], *explanation.others]
     if others:
-        rows = "".join(f"<li>{_headline(suspect)}</li>" for suspect in others)
-        parts.append(
-            f"<details>\n<summary>Less likely ({len(explanation.others)})</summary>\n<ul>{rows}</ul>\n</details>"
-        )
-    parts += [f'<p class="quiet">{prose(note)}</p>' for note in explanation.notes]
-    return "\n".join([*parts, "</section>"])
+        rows = [f"<li>{_short(suspect)}</li>" for suspect in others[:_MOST_OTHERS]]
+        if len(others) > _MOST_OTHERS:
+            rows.append(f'<li class="quiet">… {len(others) - _MOST_OTHERS} more</li>')
+        words = "Less likely" if causes else "Looked at, and too weak to be called a cause"
+        parts.append(folded(f"{words} ({len(others)})", f"<ul>{''.join(rows)}</ul>"))
+    if explanation.notes:
+        parts.append("\n".join(quiet(note) for note in explanation.notes))
+    return section("Suspects", parts)
 
 
-def prose(text: str) -> str:
-    """A sentence with its code spans."""
-    return _CODE.sub(r"<code>\2</code>", escape(text, quote=False))
-
-
-def _headline(suspect: Suspect) -> str:
-    code = f"[{escape(suspect.code)}]" if suspect.code else ""
-    return f"<strong>{escape(suspect.severity)}{code}</strong>: {escape(suspect.headline)}"
-
-
-def _suspect(suspect: Suspect, tag: str) -> str:
-    severity = suspect.severity if suspect.severity in ("error", "warning") else "info"
-    parts = [f'<article class="{severity}">\n<p class="tag">{tag}</p>\n<h3>{_headline(suspect)}</h3>']
+def suspect_card(suspect: Suspect, title: str) -> str:
+    """One suspect in full: headline, evidence, why, and the command that undoes it."""
+    severity = _severity(suspect)
+    code = f"<code>{escape(suspect.code)}</code>" if suspect.code else ""
+    parts = [
+        f'<article class="{severity}">',
+        f'<p class="tags"><strong>{escape(title)}</strong>{badge(severity, severity)}{code}</p>',
+        f"<h3>{prose(suspect.headline)}</h3>",
+    ]
     rows = []
-    for one in suspect.evidence:
+    for one in suspect.evidence[:_MOST_EVIDENCE]:
         same = one.before == one.after
-        values = _side(one.path[0], one.after) if same else _both(one.path[0], one.before, one.after)
+        told = value(_side(one.path[0], one.after)) if same else _both(one.path[0], one.before, one.after)
         if same and one.after is None and one.note:
-            values = "not known"
-        rows.append(f"<tr>{_cells([join_path(one.path), values, one.note])}</tr>")
+            told = value("not known")
+        rows.append(
+            [
+                value(join_path(one.path)),
+                told,
+                f'<span class="note">{prose(one.note)}</span>' if one.note else "",
+            ]
+        )
     if rows:
-        parts.append(_grid("", ("Fact", "Value", "Note"), rows))
+        is_noted = any(one.note for one in suspect.evidence[:_MOST_EVIDENCE])
+        heads = ("Fact", "Value", "Note") if is_noted else ("Fact", "Value")
+        parts.append(grid("", heads, [row[: len(heads)] for row in rows]))
+    if len(suspect.evidence) > _MOST_EVIDENCE:
+        parts.append(quiet(f"… and {len(suspect.evidence) - _MOST_EVIDENCE} more facts"))
     if suspect.timing is not None and suspect.timing.is_narrowed:
-        parts.append(f'<p class="quiet">changed {escape(timing_text(suspect.timing))}</p>')
-    if suspect.why:
-        parts += [f"<p>{prose(line)}</p>" for line in suspect.why.splitlines() if line.strip()]
+        parts.append(quiet(f"changed {timing_text(suspect.timing)}"))
+    parts += [f"<p>{prose(line)}</p>" for line in suspect.why.splitlines() if line.strip()]
     if suspect.history is not None:
         parts.append(f"<p>Earlier runs: {prose(suspect.history.words)}</p>")
     if suspect.fix:
-        parts.append(f'<p class="tag">fix {escape(suspect.safety)}</p>\n<pre>{escape(suspect.fix)}</pre>')
+        safety = badge(suspect.safety) if suspect.safety else ""
+        parts.append(
+            f'<div class="fix"><p class="tags"><strong>Fix</strong>{safety}</p>\n<pre>{escape(suspect.fix)}</pre></div>'
+        )
+    if suspect.code:
+        parts.append(quiet(f"More: `envsnap explain {suspect.code}`"))
     return "\n".join([*parts, "</article>"])
 
 
-def changes_section(changes: ChangeSet, *, show_all: bool = False) -> str:
-    """All differences, a table for each section."""
-    parts = ["<section>\n<h2>All differences</h2>"]
+def _severity(suspect: Suspect) -> str:
+    return suspect.severity if suspect.severity in ("error", "warning") else "info"
+
+
+def _short(suspect: Suspect) -> str:
+    code = f" <code>{escape(suspect.code)}</code>" if suspect.code else ""
+    fix = f" <code>{escape(suspect.fix.splitlines()[0])}</code>" if suspect.fix else ""
+    return f"{badge(_severity(suspect), _severity(suspect))}{code} {prose(suspect.headline)}{fix}"
+
+
+# -- differences ------------------------------------------------------------------------------------------------------
+
+
+def changes_section(
+    changes: ChangeSet,
+    suspects: Sequence[Suspect] = (),
+    *,
+    show_all: bool = False,
+    notes: Notes | None = None,
+) -> str:
+    """All differences, a table for each section, the long ones folded."""
     names = gpu_names(changes.after, changes.before)
-    for section, group in by_section(changes.changes):
-        parts.append(_table(section, group, names))
+    codes = explained_by(suspects)
+    parts: list[str] = []
+    shown = 0
+    for name, group in by_section(changes.changes):
+        rows = [_row(change, called, codes, notes or {}) for change, called in change_rows(group, names)]
+        is_open = len(rows) <= _FEW_ROWS or shown + len(rows) <= _MOST_OPEN or not parts
+        shown += len(rows) if is_open else 0
+        parts.append(_folded_table(name, len(group), rows, is_open=is_open))
     if show_all and changes.minor:
-        parts.append(_table("volatile, or within its tolerance", changes.minor, names, full=True))
-    if changes.unknown:
-        rows = []
-        for one in changes.unknown:
-            side = "after" if one.kind == "became_unknown" else "before"
-            rows.append(f"<tr>{_cells([join_path(one.path), side, one.reason])}</tr>")
-        parts.append(_grid("not known on one side", ("Fact", "Side", "Why"), rows))
-    parts.append(f'<p class="quiet">{escape(totals(changes, hidden=not show_all))}</p>')
-    return "\n".join([*parts, "</section>"])
+        rows = [_row(change, f"{change.section}.{label(change.path)}", codes, {}) for change in changes.minor]
+        parts.append(_folded_table("volatile, or within its tolerance", len(rows), rows, is_open=False))
+    parts.append(_unknown_table(changes.unknown))
+    if changes.not_recorded:
+        parts.append(quiet(f"Not recorded on one side: {', '.join(changes.not_recorded)}"))
+    parts.append(quiet(totals(changes, hidden=not show_all)))
+    return section("All differences", parts)
 
 
-def _table(caption: str, changes: Sequence[Change], names: dict[str, str], *, full: bool = False) -> str:
-    rows = []
-    for group in same_on_several(changes):
-        change = group[0]
-        before, after = _sides(change)
-        label = join_path(change.path) if full else group_label(group, names)
-        mark = _MARKS.get(change.kind, "?")
-        rows.append(f"<tr>{_cells([mark, label, before, after, change.step])}</tr>")
-    return _grid(caption, ("", "Fact", "Before", "After", "Step"), rows, "wide changes")
+def _folded_table(name: str, count: int, rows: list[list[str]], *, is_open: bool) -> str:
+    summary = f'<h3>{escape(name)}</h3> <span class="quiet">{count} change{"s" if count != 1 else ""}</span>'
+    table = grid("", ("", "Fact", "Before", "After"), rows[:_MOST_ROWS], "changes")
+    if len(rows) > _MOST_ROWS:
+        table += quiet(f"… {len(rows) - _MOST_ROWS} more: `envsnap diff --json` has them all")
+    return folded(summary, table, is_open=is_open)
+
+
+def _row(change: Change, name: str, codes: Mapping[tuple[str, ...], str], notes: Notes) -> list[str]:
+    sign, word, kind = _MARKS.get(change.kind, ("?", "not known", ""))
+    sign = _ARROWS.get(change.direction, sign)
+    word = change.direction or word
+    before, after = _sides(change)
+    if change.step:
+        step = change.step if change.direction else "same version, written differently"
+        after += f' <span class="step">{escape(step)}</span>'
+    fact = value(name)
+    code = codes.get(change.path, "")
+    if code.startswith("ES"):
+        fact += badge(code)
+    for note in notes.get(change.path, [])[:_MOST_ITEMS]:
+        fact += f'<br><span class="note">{escape(value_text(note, _LONGEST))}</span>'
+    return [mark(sign, word, kind), fact, before, after]
 
 
 def _sides(change: Change) -> tuple[str, str]:
     """Both values; of two lists only what the one has and the other has not."""
     if isinstance(change.before, list) and isinstance(change.after, list):
         edits = list_edits(change.before, change.after, ordered=change.value_type != "set")
-        gone, new = (", ".join(item for sign, item in edits if sign == side) for side in "-+")
-        return gone or "…", new or "…"
-    return _side(change.section, change.before), _side(change.section, change.after)
+        if edits:
+            gone, new = ([item for sign, item in edits if sign == side] for side in "-+")
+            return _items(gone, "−", "removed"), _items(new, "+", "added")
+    return value(_side(change.section, change.before)), value(_side(change.section, change.after))
 
 
-def _grid(caption: str, heads: Sequence[str], rows: Iterable[str], name: str = "wide") -> str:
-    """A table of rows that are HTML already; it scrolls by itself where the screen is narrow."""
-    columns = "".join(f'<th scope="col">{escape(head)}</th>' if head else "<td></td>" for head in heads)
-    above = f"<caption>{escape(caption)}</caption>\n" if caption else ""
-    return (
-        f'<div class="scroll"><table class="{name}">\n{above}<thead><tr>{columns}</tr></thead>\n'
-        f"<tbody>{''.join(rows)}</tbody>\n</table></div>"
-    )
+def _items(items: list[str], sign: str, kind: str, most: int = _MOST_ITEMS) -> str:
+    lines = [f"{mark(sign, kind, kind)} {value(item)}" for item in items[:most]]
+    if len(items) > most:
+        lines.append(f'<span class="note">… {len(items) - most} more</span>')
+    return "<br>".join(lines)
 
 
-def _side(section: str, value: Any) -> str:
-    return absent_word(section) if value is None else value_text(value, _LONGEST)
+def _unknown_table(unknown: Sequence[Change]) -> str:
+    if not unknown:
+        return ""
+    grouped: dict[tuple[str, str, str], list[Change]] = {}
+    for one in unknown:
+        grouped.setdefault((one.section, one.kind, one.reason), []).append(one)
+    rows = []
+    for (name, kind, reason), group in list(grouped.items())[:_MOST_ROWS]:
+        fact = join_path(group[0].path) if len(group) == 1 else f"{name} ({len(group)} facts)"
+        rows.append([value(fact), "after" if kind == "became_unknown" else "before", escape(value_text(reason))])
+    return grid("Not known on one side", ("Fact", "Side", "Why"), rows)
 
 
-def _both(section: str, before: Any, after: Any) -> str:
-    return f"{_side(section, before)} → {_side(section, after)}"
+def _side(section_: str, fact: Any) -> str:
+    return absent_word(section_) if fact is None else value_text(fact, _LONGEST)
 
 
-def _cells(values: Iterable[str]) -> str:
-    return "".join(f"<td>{escape(str(value))}</td>" for value in values)
+def _both(section_: str, before: Any, after: Any) -> str:
+    """Both values with an arrow; of two lists what is gone and what is new."""
+    if isinstance(before, list) and isinstance(after, list):
+        edits = list_edits(before, after, ordered=False)
+        if edits:
+            gone, new = ([item for sign, item in edits if sign == side] for side in "-+")
+            few = (_items(gone, "−", "removed", _FEW_ITEMS), _items(new, "+", "added", _FEW_ITEMS))
+            return "<br>".join(filter(None, few))
+    return value(f"{_side(section_, before)} → {_side(section_, after)}")
 
 
-def topology_section(snapshot: Snapshot, before: Snapshot | None = None) -> str:
-    """The picture of the links between GPUs and adapters, with the matrix as a table under it."""
-    figure = topology_figure(snapshot, before)
-    return f"<section>\n<h2>Topology</h2>\n{figure}\n</section>" if figure else ""
+# -- pictures ---------------------------------------------------------------------------------------------------------
+
+
+def topology_section(snapshot: Snapshot, changes: ChangeSet | None = None) -> str:
+    """The links between GPUs and adapters as a picture, both sides where they differ, with the matrix under it."""
+    before = changes.before if changes is not None else None
+    return section("Topology", [topology_figure(snapshot, before, changes.renamed if changes is not None else {})])
+
+
+def history_section(stops: Sequence[Stop], changes: ChangeSet | None = None) -> str:
+    """The launches around the two that are compared; empty where there are no others."""
+    if not stops:
+        return ""
+    ends = {changes.before.id: "before", changes.after.id: "after"} if changes is not None else {}
+    return section("History", [timeline_figure(stops, ends)])

@@ -29,7 +29,7 @@ STYLES = {
 
 def plain(lines: Iterable[Line]) -> str:
     """The lines as plain text, each with its line end."""
-    return "".join("".join(text for text, _ in line).rstrip() + "\n" for line in lines)
+    return harmless("".join("".join(text for text, _ in line).rstrip() + "\n" for line in lines))
 
 
 def coloured(lines: Iterable[Line]) -> str:
@@ -42,7 +42,7 @@ def coloured(lines: Iterable[Line]) -> str:
     buffer = io.StringIO()
     console = Console(file=buffer, force_terminal=True, color_system="standard", width=10_000, highlight=False)
     for line in lines:
-        console.print(Text.assemble(*((text, STYLES[style]) for text, style in line)), soft_wrap=True)
+        console.print(Text.assemble(*((harmless(text), STYLES[style]) for text, style in line)), soft_wrap=True)
     return buffer.getvalue()
 
 
@@ -50,7 +50,31 @@ def safe(text: str) -> str:
     """A text that cannot move the cursor or forge a line: control characters become escapes."""
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    """A character as an escape; a byte of a file's name that is no UTF-8 as that byte."""
+    if "\udc80" <= char <= "\udcff":
+        return f"\\x{ord(char) - 0xDC00:02x}"
+    return char.encode("unicode_escape").decode()
+
+
+_HARMFUL = (
+    *range(0x09), 0x0B, *range(0x0D, 0x20), *range(0x7F, 0xA0), 0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F),
+    *range(0x2066, 0x206A),
+)  # fmt: skip
+_HARMLESS = {code: f"\\u{code:04x}" for code in _HARMFUL}
+
+
+def harmless(text: str) -> str:
+    """A text of many lines that no terminal obeys: other control characters and turns of direction become escapes.
+
+    In TOML and JSON the escapes mean what they stand for.
+    """
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return text.translate(_HARMLESS)
 
 
 def table(rows: Sequence[Sequence[Piece]], indent: int = 2, gap: int = 2, widest: int = 44) -> list[Line]:

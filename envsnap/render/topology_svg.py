@@ -1,139 +1,114 @@
 """The links between GPUs and adapters as a picture (SVG), and as a table for whoever cannot see it.
 
-GPUs stand on a circle in the order of their indices, adapters outside of the GPU that they are nearest to. The same
-snapshot gives the same picture. Links that go through the host's memory paths are dotted or left to the table.
+GPUs stand on a circle, those of one NUMA node beside one another, adapters outside of the GPU that they are nearest to.
+The same snapshot gives the same picture. Where two snapshots differ, both are shown, with the changed links marked by
+width, dashes and a word. What runs through the host's memory paths is not drawn unless it changed: it is in the table.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from typing import Any
 
+from envsnap.matching import rename_gpus
 from envsnap.model import Snapshot
-from envsnap.render.gpu_names import gpu_names, in_order
+from envsnap.render.gpu_names import gpu_names
+from envsnap.render.page import quiet
+from envsnap.render.topology_circle import Circle, count, link_width
+from envsnap.render.topology_table import link_class, matrix_table, meaning_of, unpeered
+from envsnap.render.wiring import Pair, Wiring, wiring
 
-_SIZE = 600
-_RADIUS = 170
-_OUTSIDE = 80
-_NODE = 26
-_NEAREST = ("PIX", "PXB", "PHB", "NODE")
-_DRAWN = ("NV", "PIX", "PXB", "PHB")
-"""Classes of links that are drawn; NODE and SYS join everything, and are in the table."""
+MOST_GPUS, MOST_NICS = 24, 32
+"""What a picture shows; more than that is left to the table."""
 
 
-def topology_figure(snapshot: Snapshot, before: Snapshot | None = None) -> str:
-    """The figure with its table; empty where no topology was recorded."""
-    gpus, topology = snapshot.facts.get("gpu", {}), snapshot.facts.get("topology", {})
-    keys = [key for key in in_order(gpus) if not key.startswith("mig-")] if isinstance(gpus, dict) else []
-    if not keys or not (topology.get("link") or topology.get("nic")):
-        return ""
-    earlier = before.facts.get("topology", {}) if before is not None else {}
-    names = gpu_names(snapshot)
-    heads = {key: names.get(key, key) for key in keys}
-    links = {
-        (one, other): (_pair(topology.get("link", {}), one, other), _pair(earlier.get("link", {}), one, other))
-        for place, one in enumerate(keys)
-        for other in keys[place + 1 :]
-    }
-    moved = [pair for pair, (now, was) in links.items() if was is not None and was != now]
-    picture = _picture(keys, heads, links, topology.get("nic", {}))
-    said = f"{len(keys)} GPUs, {len(topology.get('nic', {}))} network adapters"
-    said += f"; {len(moved)} links changed" if moved else ""
-    legend = "Solid: NVLink or one PCIe switch; dashed: through the host bridge; thick: changed."
-    return "\n".join(
-        (
-            "<figure>",
-            f'<svg viewBox="0 0 {_SIZE} {_SIZE}" width="{_SIZE}" role="img" aria-labelledby="topo-title topo-desc">',
-            '<title id="topo-title">Links between GPUs</title>',
-            f'<desc id="topo-desc">{escape(said)}; the table below says the same.</desc>',
-            picture,
-            "</svg>",
-            f"<figcaption>{escape(said)}. {legend}</figcaption>",
-            _table(keys, heads, links, topology),
-            "</figure>",
+def topology_figure(
+    snapshot: Snapshot, before: Snapshot | None = None, renamed: Mapping[str, str] | None = None
+) -> str:
+    """The figures with their tables: one, or two of two machines; empty where no topology was recorded.
+
+    `renamed`: keys of the earlier side's GPUs that are other keys on the later one (see `ChangeSet`).
+    """
+    now, names = wiring(snapshot.facts), gpu_names(snapshot)
+    if before is None:
+        return _figure("", [("", now)], names) if now.is_drawn else ""
+    was, earlier = wiring(rename_gpus(dict(before.facts), renamed or {})), gpu_names(before)
+    earlier = {(renamed or {}).get(key, key): name for key, name in earlier.items()}
+    if not (was.is_drawn and now.is_drawn):
+        known, missing = (now, "before") if now.is_drawn else (was, "after")
+        return (
+            _figure("", [("", known)], {**earlier, **names})
+            + quiet(f"The topology is known on one side only: nothing was recorded {missing}.")
+            if known.is_drawn
+            else ""
         )
+    if not set(was.gpus) & set(now.gpus):
+        return _figure("Before", [("", was)], earlier) + "\n" + _figure("After", [("", now)], names)
+    is_same = (set(was.gpus), was.links, was.nics) == (set(now.gpus), now.links, now.nics)
+    sides = [("", now)] if is_same else [("Before", was), ("After", now)]
+    return _figure("", sides, {**earlier, **names})
+
+
+# -- the figure -------------------------------------------------------------------------------------------------------
+
+
+def _figure(title: str, sides: Sequence[tuple[str, Wiring]], names: Mapping[str, str]) -> str:
+    """One side, or the earlier and the later one of the same machine."""
+    was, now = sides[0][1], sides[-1][1]
+    said = _said(was, now)
+    parts = ["<figure>", f"<h3>{title}</h3>" if title else ""]
+    is_small = (
+        max(len(one.gpus) for _, one in sides) <= MOST_GPUS and max(len(one.nics) for _, one in sides) <= MOST_NICS
     )
+    if is_small:
+        # A GPU that is gone keeps its place, so that both pictures lie the same way.
+        longer, shorter = (was, now) if len(was.gpus) >= len(now.gpus) else (now, was)
+        order = [*longer.gpus, *(key for key in shorter.gpus if key not in longer.gpus)]
+        circle = Circle(tuple(order), names, frozenset(_moved(was, now)), f"topology-{title.lower() or 'now'}")
+        parts.append(f'<div class="sides{" alone" if len(sides) == 1 else ""}">')
+        parts += [circle.side(name, one, other) for (name, one), other in zip(sides, (now, was), strict=False)]
+        parts.append("</div>")
+    links = [link for one in (was, now) for link in one.classes()]
+    parts.append(f"<figcaption>{escape(said)}{'' if is_small else ' Too many for a picture.'}</figcaption>")
+    parts.append(_legend(links, is_moved=is_small and (was.links, was.nics) != (now.links, now.nics)))
+    parts.append(matrix_table(was, now, names, title))
+    parts += [quiet(line) for line in unpeered(now, names)]
+    return "\n".join([*filter(None, parts), "</figure>"])
 
 
-def _picture(
-    keys: list[str], heads: dict[str, str], links: dict[tuple[str, str], tuple[Any, Any]], nics: dict[str, Any]
-) -> str:
-    places = {key: _on_circle(place, len(keys), _RADIUS) for place, key in enumerate(keys)}
-    lines, nodes = [], []
-    for (one, other), (now, was) in links.items():
-        is_moved = was is not None and was != now
-        if is_moved or str(now).startswith(_DRAWN):
-            told = f"{heads[one]}-{heads[other]}: {f'{was} → {now}' if is_moved else now}"
-            lines.append(_line(places[one], places[other], _class(now) + (" moved" if is_moved else ""), told))
-    around: dict[str, int] = {}
-    for nic, row in sorted(nics.items()):
-        near = min((key for key in keys if row.get(key)), key=lambda key: _rank(row[key]), default=None)
-        if near is None or row[near] not in _NEAREST:
-            continue
-        turn = around.get(near, 0)
-        around[near] = turn + 1
-        place = _on_circle(keys.index(near) + (turn - 0.5 * (turn > 0)) * 0.35, len(keys), _RADIUS + _OUTSIDE)
-        lines.append(_line(places[near], place, _class(row[near]), f"{nic}-{heads[near]}: {row[near]}"))
-        x, y = place
-        nodes.append(
-            f'<rect x="{x - 30:.1f}" y="{y - 11:.1f}" width="60" height="22" rx="3"/>'
-            f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" textLength="52" lengthAdjust="spacingAndGlyphs">'
-            f"{escape(nic)}</text>"
-        )
-    for key, (x, y) in places.items():
-        nodes.append(
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{_NODE}"/>'
-            f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle">{escape(heads[key])}</text>'
-        )
-    return "\n".join([*lines, *nodes])
+def _moved(was: Wiring, now: Wiring) -> Iterator[Pair]:
+    """The pairs whose link both sides know, and know to be another one."""
+    for pair, link in now.links.items():
+        before = was.of(*pair)
+        if before is not None and before != link:
+            yield pair
+            yield pair[1], pair[0]
 
 
-def _on_circle(place: float, count: int, radius: float) -> tuple[float, float]:
-    angle = 2 * math.pi * place / max(count, 1) - math.pi / 2
-    distance = radius if count > 1 else (0 if radius == _RADIUS else _OUTSIDE)
-    return (_SIZE / 2 + distance * math.cos(angle), _SIZE / 2 + distance * math.sin(angle))
+def _said(was: Wiring, now: Wiring) -> str:
+    told = [count(len(now.gpus), "GPU"), count(len(now.nics), "network adapter")]
+    moved = len(set(_moved(was, now))) // 2
+    if moved:
+        told.append(f"{count(moved, 'link')} changed")
+    for kind, before, after in (("GPU", was.gpus, now.gpus), ("adapter", was.nics, now.nics)):
+        gone, new = len(set(before) - set(after)), len(set(after) - set(before))
+        told += [f"{count(number, kind)} {word}" for number, word in ((gone, "gone"), (new, "new")) if number]
+    other = sum(now.rewired(was, nic) for nic in now.nics if nic in was.nics)
+    if other:
+        told.append(f"{count(other, 'adapter')} otherwise connected")
+    return f"{', '.join(told)}."
 
 
-def _line(start: tuple[float, float], end: tuple[float, float], name: str, told: str) -> str:
-    (x1, y1), (x2, y2) = start, end
-    ends = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
-    return f'<line class="{name}" {ends}><title>{escape(told)}</title></line>'
-
-
-def _class(link: Any) -> str:
-    text = str(link)
-    return "nv" if text.startswith("NV") else text.lower() if text in ("PIX", "PXB", "PHB", "NODE", "SYS") else "other"
-
-
-def _rank(link: Any) -> int:
-    return _NEAREST.index(link) if link in _NEAREST else len(_NEAREST)
-
-
-def _pair(table: dict[str, Any], one: str, other: str) -> Any:
-    found = table.get(one, {}).get(other)
-    return found if found is not None else table.get(other, {}).get(one)
-
-
-def _table(
-    keys: list[str], heads: dict[str, str], links: dict[tuple[str, str], tuple[Any, Any]], topology: dict[str, Any]
-) -> str:
-    nics = sorted(topology.get("nic", {}))
+def _legend(links: list[str], is_moved: bool) -> str:
+    """A sample of each kind of line with its meaning."""
     rows = []
-    for key in keys:
-        cells = []
-        for other in keys:
-            now, was = links.get((key, other)) or links.get((other, key)) or (None, None)
-            if key == other:
-                cells.append("<td>X</td>")
-            elif was is not None and was != now:
-                cells.append(f'<td class="changed">{escape(f"{was} → {now}")}</td>')
-            else:
-                cells.append(f"<td>{escape(str(now)) if now is not None else '?'}</td>")
-        cells += [f"<td>{escape(str(topology['nic'][nic].get(key, '?')))}</td>" for nic in nics]
-        rows.append(f'<tr><th scope="row">{escape(heads[key])}</th>{"".join(cells)}</tr>')
-    columns = "".join(f'<th scope="col">{escape(name)}</th>' for name in [*(heads[key] for key in keys), *nics])
-    return (
-        '<div class="scroll"><table class="matrix">\n<caption>The same as a table</caption>\n'
-        f"<thead><tr><td></td>{columns}</tr></thead>\n<tbody>{''.join(rows)}</tbody>\n</table></div>"
+    for link, words in meaning_of(links):
+        rows.append((f"link {link_class(link)}", link_width(link), f"{link}: {words}"))
+    if is_moved:
+        rows.append(("link moved", "4", "changed"))
+    items = "".join(
+        f'<li><svg width="36" height="10" aria-hidden="true"><line class="{name}" stroke-width="{width}" x1="0" y1="5" '
+        f'x2="36" y2="5"/></svg>{escape(text)}</li>'
+        for name, width, text in rows
     )
+    return f'<ul class="legend">{items}</ul>' if items else ""

@@ -11,7 +11,7 @@ from envsnap.render.values import value_text
 
 _STYLES = (("NV", "good"), ("PIX", ""), ("PXB", ""), ("PHB", "suspect"), ("NODE", "suspect"), ("SYS", "bad"))
 _MOST_PAIRS = 6
-_MEANING = {
+MEANING = {
     "NV#": "NVLink, # links",
     "PIX": "one PCIe switch",
     "PXB": "several PCIe switches",
@@ -42,7 +42,7 @@ def topology_lines(snapshot: Snapshot, before: Snapshot | None = None) -> list[L
         rows.append(row)
     lines = table(rows, indent=0)
     used = {text.rstrip("0123456789") for row in rows[1:] for text, _ in row[1:] if text}
-    legend = [f"{sign} {words}" for sign, words in _MEANING.items() if sign.rstrip("#") in used]
+    legend = [f"{sign} {words}" for sign, words in MEANING.items() if sign.rstrip("#") in used]
     if legend:
         lines += [[], [("  ".join(legend), "quiet")]]
     denied = _denied_pairs(topology, names)

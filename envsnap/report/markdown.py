@@ -7,6 +7,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from envsnap.render.markdown import code
+
+__all__ = ["LIMIT", "SHORTEST_BLOCK", "Block", "Piece", "code", "cut", "fit", "joined"]
+
 LIMIT = 60_000
 """Characters of a report: GitHub takes 65,536, and whoever files it adds some words of their own."""
 SHORTEST_BLOCK = 1_000
@@ -34,14 +38,6 @@ class Block:
 
 
 Piece = str | Block
-
-
-def code(value: object) -> str:
-    """A value as a code span that its own backticks cannot end, on one line."""
-    text = "".join(char if char.isprintable() else " " for char in str(value)).strip()
-    fence = "`" * (max((len(run) for run in re.findall(r"`+", text)), default=0) + 1)
-    blank = " " if text.startswith("`") or text.endswith("`") else ""
-    return f"{fence}{blank}{text}{blank}{fence}" if text else "(empty)"
 
 
 def joined(pieces: Iterable[Piece]) -> str:

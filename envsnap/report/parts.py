@@ -186,8 +186,10 @@ def _reproduction(material: Material) -> list[Piece]:
     else:
         material.yours.append("the command and the model")
         pieces.append(_YOURS.format("The exact command, and a script as small as possible"))
+    arguments = launch.get("args", {})
     rows = [
-        ("model", model.get("path") or launch.get("args", {}).get("model_path") or launch.get("args", {}).get("model")),
+        ("model", model.get("path")),
+        ("model argument", None if model.get("path") else arguments.get("model_path") or arguments.get("model")),
         ("revision", model.get("revision")),
         ("architecture", model.get("architecture")),
         ("quantization", model.get("quantization")),
@@ -207,9 +209,7 @@ def _reproduction(material: Material) -> list[Piece]:
     for slug, row in material.table("source").items():
         if isinstance(row, dict) and row.get("commit"):
             dirty = " with local changes" if row.get("is_dirty") else ""
-            told.append(
-                f"- source {code(slug)} ({value_text(row.get('why', ''))}): {code(str(row['commit'])[:12])}{dirty}"
-            )
+            told.append(f"- source {code(slug)} ({value_text(row.get('why', ''))}): {code(str(row['commit']))}{dirty}")
     if told:
         pieces.append("\n".join(told) + "\n")
     return pieces

@@ -6,15 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from html import escape
 
-from envsnap.render.html import (
-    block,
-    changes_section,
-    compared_section,
-    page,
-    prose,
-    suspects_section,
-    topology_section,
-)
+from envsnap.render.html import comparison_parts, history_section, suspects_section, topology_section
+from envsnap.render.page import block, page, prose, section
+from envsnap.render.timeline import Stop
 from envsnap.report.markdown import Block, Piece
 from envsnap.report.parts import PARTS, Material, missing, title
 from envsnap.share import Redaction
@@ -23,27 +17,25 @@ _IN_FRONT = ("changed", "topology", "checklist", "you", "expected", "scripts", "
 """Parts that the page shows in its own way, or that only an issue has a place for."""
 
 
-def web_page(material: Material, redactions: Callable[[], Sequence[Redaction]]) -> str:
-    """The page. `redactions` is asked when all else is written."""
+def web_page(material: Material, redactions: Callable[[], Sequence[Redaction]], stops: Sequence[Stop] = ()) -> str:
+    """The page. `redactions` is asked when all else is written; `stops`: the launches around, without private words."""
     from envsnap.report.assemble import masked
 
     heading = title(material)
-    changes, body = material.changes, []
+    changes, explanation = material.changes, material.explanation
     if changes is not None:
-        body.append(compared_section(changes.before, changes.after))
-    if material.explanation is not None:
-        body.append(suspects_section(material.explanation))
-    if changes is not None:
-        body.append(changes_section(changes))
-    body.append(topology_section(material.snapshot, changes.before if changes is not None else None))
+        body = comparison_parts(changes, explanation, stops=stops)
+    else:
+        body = [
+            suspects_section(explanation) if explanation is not None else "",
+            history_section(stops),
+            topology_section(material.snapshot),
+        ]
     names = [name for one in material.profile.headings for name in one.holds if name not in _IN_FRONT]
-    for name in names:
-        pieces = PARTS[name](material)
-        if pieces:
-            body.append(f"<section>\n<h2>{escape(name.capitalize())}</h2>\n{_html(pieces)}\n</section>")
-    body.append(f"<section>\n<h2>What is missing, and how to get it</h2>\n{_html(missing(material))}\n</section>")
+    body += [section(name.capitalize(), [_html(PARTS[name](material))]) for name in names]
+    body.append(section("What is missing, and how to get it", [_html(missing(material))]))
     body.append(f'<p class="quiet">Hidden: {escape(masked(redactions(), 0))}.</p>')
-    return page(f"envsnap: {heading}", heading, body)
+    return page(f"envsnap: {heading}", heading, body, kicker=f"Bug report for {material.profile.repository}")
 
 
 def _html(pieces: Sequence[Piece]) -> str:

@@ -14,7 +14,7 @@ from test_share import PLANTED, planted
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "yesterday-it-worked"
 BEFORE, AFTER = str(GOLDEN / "before.toml"), str(GOLDEN / "after.toml")
-VOID = {"meta", "line", "circle", "rect"}
+VOID = {"meta", "line", "circle", "rect", "path", "br"}
 
 
 class Page(HTMLParser):
@@ -32,7 +32,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
         self.attributes += attrs
-        if tag != "meta":
+        if tag not in ("meta", "br"):
             self._open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -51,7 +51,11 @@ def check(text: str) -> Page:
     """A page without scripts and without anything from elsewhere."""
     page = Page(text)
     assert text.startswith("<!DOCTYPE html>")
-    assert not {"script", "link", "img", "iframe", "object", "a", "form"} & set(page.tags)
+    assert not {"script", "link", "img", "image", "use", "iframe", "object", "a", "form"} & set(page.tags)
+    named = [value for name, value in page.attributes if name == "id"]
+    assert len(named) == len(set(named))
+    pointed = [word for name, value in page.attributes if name == "aria-labelledby" for word in (value or "").split()]
+    assert set(pointed) <= set(named)
     assert not [name for name, _ in page.attributes if name in ("src", "href", "style") or name.startswith("on")]
     assert "url(" not in text
     assert "@import" not in text
@@ -76,11 +80,13 @@ def test_changed_link_is_marked_in_picture_and_table(
     paths = [keep(document), keep(worse, minutes=1)]
     text = envsnap("diff", *paths, "--format", "html").stdout
     page = check(text)
-    assert len(re.findall(r'<line class="nv"', text)) == 27
-    assert len(re.findall(r'<line class="\w+ moved"', text)) == 1
-    assert text.count('<td class="changed">NV18 → SYS</td>') == 2
-    assert "GPU0-GPU1: NV18 → SYS" in page.text
-    assert "1 links changed" in page.text
+    assert text.count("<svg viewBox") == 2
+    drawn = re.findall(r'<line class="link nv"[^>]*><title>GPU', text)
+    moved = re.findall(r'<line class="link (\w+) moved"[^>]*><title>(GPU0-GPU1: [^<]*)<', text)
+    assert len(drawn) == 2 * 27
+    assert moved == [("nv", "GPU0-GPU1: NV18 (changed)"), ("sys", "GPU0-GPU1: SYS (changed)")]
+    assert text.count('<td class="changed">NV18→SYS</td>') == 2
+    assert "1 link changed" in page.text
     assert envsnap("diff", *paths, "--format", "html").stdout == text
 
 
@@ -123,7 +129,7 @@ def test_page_of_a_report_holds_its_parts_and_nothing_private(
     page = check(target.read_text())
     assert PLANTED.search(target.read_text()) is None
     for words in (
-        "Likely cause",
+        "Suspects",
         "All differences",
         "Topology",
         "Environment",

@@ -250,6 +250,33 @@ def test_closed_streams(envsnap: Any, closed: str) -> None:
     assert len(list(envsnap.store.glob("*/*.toml"))) == 1
 
 
+@pytest.mark.parametrize(
+    "arguments", ["log", "show", "show --missing", "diff latest now", "export latest --format env"]
+)
+def test_a_full_disk_behind_standard_output_is_said_in_a_line(envsnap: Any, arguments: str) -> None:
+    envsnap.take()
+    result = envsnap(
+        "-c", f"{envsnap.program} {arguments} > /dev/full", before=["bash", "-c", 'shift; exec bash "$@"', "x"], code=2
+    )
+    assert result.stderr.startswith("error: cannot write to standard output: No space left on device")
+
+
+def test_a_full_disk_behind_standard_error_is_no_trouble(envsnap: Any) -> None:
+    result = envsnap("-c", f"{envsnap.program} take 2> /dev/full", before=["bash", "-c", 'shift; exec bash "$@"', "x"])
+    assert len(result.stdout.strip()) == 7
+
+
+def test_a_name_that_is_no_utf_8_is_shown_as_bytes(envsnap: Any) -> None:
+    result = envsnap("import", os.fsdecode(b"no\xffsuch"), code=2)
+    assert result.stderr.startswith("error: cannot read `no\\xffsuch`")
+
+
+def test_a_section_of_the_newest_snapshot_is_shown_by_its_name(envsnap: Any) -> None:
+    envsnap.take(NCCL_DEBUG="WARN")
+    assert envsnap("show", "env.NCCL_DEBUG").stdout == "WARN\n"
+    assert envsnap("show", "python").stdout == envsnap("show", "latest:python").stdout
+
+
 def test_full_standard_output(envsnap: Any) -> None:
     done = subprocess.run(
         ["bash", "-c", f"{envsnap.program} take > /dev/full"],
@@ -277,6 +304,9 @@ def test_many_takes_at_once(envsnap: Any) -> None:
     paths = list(envsnap.store.glob("*/*.toml"))
     assert len({out for out, _ in answers}) == len(paths) == 200
     assert {path.stem.rpartition("_")[2] for path in paths} == {out.decode().strip() for out, _ in answers}
+    facts = {str({name: table for name, table in document.items() if name not in ("meta", "collectors")})
+             for document in (tomllib.loads(path.read_text()) for path in paths)}  # fmt: skip
+    assert len(facts) == 1, facts
     assert len({tomllib.loads(path.read_text())["meta"]["fingerprint"] for path in paths}) == 1
     assert not [
         path for path in envsnap.store.rglob("*") if path.name.endswith(".tmp") or path.name.startswith(".key-")

@@ -180,3 +180,29 @@ def test_a_text_does_not_accuse_what_it_does_not_speak_of() -> None:
         read_text("ImportError: libcudart.so.13: cannot open shared object file"), [View({})], (), default()
     )
     assert accusations.of(("packages", "fastapi")) == (0.0, "")
+
+
+def test_what_a_log_calls_information_comes_after_its_errors() -> None:
+    text = """(Worker_TP0 pid=511) INFO 05-26 03:12:22 [gpu_worker.py:578] raise --gpu-memory-utilization to 0.94
+(EngineCore_DP0 pid=301) ERROR 05-26 03:12:23 [core.py:1010] OSError: [Errno 28] No space left on device
+"""
+    error = read_text(text)
+    assert error.headline == "OSError: [Errno 28] No space left on device"
+    assert error.components[0] == "disk"
+
+
+def test_the_prefix_of_a_log_hides_no_exception() -> None:
+    for prefix in (
+        "(Worker_TP3 pid=812) ERROR 03-25 02:11:09 [multiproc_executor.py:822] ",
+        "(RayWorkerVllm pid=5085) ",
+        "[rank0]: ",
+        "[2026-08-11 08:21:12 TP5] ",
+        "ERROR 04-28 19:02:12 [core.py:396] ",
+    ):
+        assert read_text(prefix + "KeyError: 'qwen3'").exceptions == ("KeyError: 'qwen3'",)
+
+
+def test_where_only_consequences_are_known_the_first_exception_is_shown() -> None:
+    error = read_text("Scheduler hit an exception: Traceback\nMyOwnError: nobody knows this\nReceived sigquit")
+    assert error.headline == "MyOwnError: nobody knows this"
+    assert error.means == ""

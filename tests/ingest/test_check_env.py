@@ -65,7 +65,8 @@ def test_a_module_that_is_not_found_is_no_version_and_is_told_apart() -> None:
 
 
 def test_packages_without_the_output_before_them_need_company() -> None:
-    assert "packages" not in read_text("I use vllm\nvllm: 0.6.3\n").document
+    assert read_text("I use vllm\nvllm: 0.6.3\n").sources == ("prose",)
+    assert "packages" not in read_text("I use fastapi\nfastapi: 0.6.3\n").document
     cut = "triton: 3.5.1\ntransformers: 5.3.0\ntorchao: 0.9.0\nnumpy: 2.3.5\n"
     assert read_text(cut).document["packages"] == {
         "triton": "3.5.1", "transformers": "5.3.0", "torchao": "0.9.0", "numpy": "2.3.5",

@@ -28,7 +28,7 @@ def test_exported_and_quoted() -> None:
     "text",
     [
         "NCCL_P2P_DISABLE=1 fixes it\n",
-        "CUDA_VISIBLE_DEVICES=0,1 python -m sglang.launch_server\n",
+        "CUDA_VISIBLE_DEVICES=0,1 python train.py\n",
         "export NCCL_DEBUG=INFO\nexport NCCL_P2P_DISABLE=1\nexport CUDA_VISIBLE_DEVICES=0\npython x.py\n",
         "MASTER_ADDR=$(scontrol show hostnames $X | head -n1)\nNCCL_DEBUG=INFO\nRANK=$SLURM_PROCID\nCUDA_HOME=${A}/b\n",
         "NNODES=1\nMASTER_ADDR=localhost\nMASTER_PORT=6000\nNODE_RANK=0\n",

@@ -82,3 +82,22 @@ def test_transports_of_all_releases(way: str, expected: str) -> None:
 
 def test_no_adapter_is_known_and_not_unknown() -> None:
     assert read_text("n:1:1 [0] NCCL INFO NET/IB : No device found.\n").document["network"]["nccl"]["hcas"] == []
+
+
+def test_lines_without_their_prefix_are_known_by_themselves() -> None:
+    document = read_text(
+        "NCCL_SOCKET_IFNAME set by environment to eth0\nBootstrap: Using eth0:192.0.2.73<0>\ncudaDriverVersion 12040\n"
+        "NCCL version 2.24.3+cuda12.2\nNET/IB : Using [0]ibp0:1/IB/SHARP [RO]; OOB eth0:192.0.2.73<0>\n"
+        "Using network IBext_v8\nncclCommInitRankConfig comm 0x596c4b4edb80 rank 0 nranks 8 cudaDev 0 nvmlDev 0 "
+        "busId 1a000 commId 0xd134602cf80e4ea2 - Init START\n"
+    ).document
+    assert document["env"] == {"NCCL_SOCKET_IFNAME": "eth0"}
+    assert document["driver"] == {"cuda_version": "12.4"}
+    assert document["launch"] == {"world_size": 8}
+    assert document["network"]["nccl"]["network"] == "IBext_v8"
+    assert document["gpu"]["index-0"]["pci"] == "0000:1a:00.0"
+
+
+def test_a_variable_that_is_only_said_to_be_set() -> None:
+    text = "h:1:2 [2] NCCL INFO NCCL_IB_HCA set to mlx5_4:1,mlx5_7:1\nh:1:2 [2] NCCL INFO P2P Chunksize set to 524288\n"
+    assert read_text(text).document["env"] == {"NCCL_IB_HCA": "mlx5_4:1,mlx5_7:1"}

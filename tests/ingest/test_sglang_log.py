@@ -68,3 +68,14 @@ def test_a_record_that_the_next_line_does_not_continue_is_cut_off() -> None:
 def test_something_else_called_server_args_is_none() -> None:
     read = read_text("server_args=ServerArgs(x=1)\nassert server_args == other\n")
     assert "launch" not in read.document
+
+
+def test_ranks_of_older_logs_are_told_apart() -> None:
+    start = "server_args=ServerArgs(model_path='q', tp_size=2, mem_fraction_static=0.88)\n"
+    for one, other in (("[gpu=0]", "[gpu=1]"), ("[16:43:21 TP0]", "[16:43:21 TP1]")):
+        budget = read_text(
+            f"{start}{one} Load weight begin. avail mem=23.00 GB\n{other} Load weight begin. avail mem=22.50 GB\n"
+            f"{one} KV Cache is allocated. K size: 1.00 GB, V size: 1.50 GB.\n"
+        ).document["launch"]["budget"]
+        assert budget["available_before_gib"] == 22.5
+        assert budget["kv_gib"] == 2.5

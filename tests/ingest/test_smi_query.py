@@ -164,3 +164,14 @@ def test_a_list_of_reasons_that_is_cut_off_is_not_believed() -> None:
 def test_one_gpu_of_several_is_not_numbered() -> None:
     text = TEXT[: TEXT.index("GPU 00000000:18:00.0")]
     assert "index" not in read_text(text).document["gpu"]["072b19bd"]
+
+
+def test_a_line_of_a_library_between_two_lines_ends_nothing() -> None:
+    document = read_text(
+        "==============NVSMI LOG==============\n\nDriver Version                            : 535.86.10\n"
+        "[HAMI-core Msg(571:1400:libvgpu.c:836)]: Initializing.....\nCUDA Version                              : 12.2\n\n"
+        "Attached GPUs                             : 1\nGPU 00000000:AF:00.0\n"
+        "    Product Name                          : Tesla V100-PCIE-16GB\n"
+    ).document
+    assert document["driver"] == {"version": "535.86.10", "cuda_version": "12.2"}
+    assert document["gpu"]["pci-0000-af-00-0"]["name"] == "Tesla V100-PCIE-16GB"

@@ -114,25 +114,40 @@ def default_changed(ctx: RuleContext) -> Iterator[Finding]:
             else ctx.error_is("kernel", "numerics", "slow", "arch")
         )
         overridden = given is not None and not same_value(given, change.after)
+        variable = _unheard(ctx, engine, name, change.after)
         release = f" with {engine} {moved.before} → {moved.after}" if moved is not None and moved.before else ""
         hidden = f"; the command line still says {given}" if overridden else "; the command line does not set it"
-        important = name in FRACTIONS or overridden or told
+        important = name in FRACTIONS or overridden or told or bool(variable)
         yield Finding(
             f"{name} became {change.after} (was {change.before}){release}",
             (
                 f"launch.resolved.{name}",
                 f"launch.args.{name}",
                 f"packages.{engine}",
+                *((f"env.{variable}",) if variable else ()),
                 *(f"launch.budget.{term}" for term in ("fraction", "rest_gib") if name in FRACTIONS),
             ),
             f"the server reports another {name} for the same command line: a default or an automatic choice "
-            f"changed{f' ({note})' if note else ''}{hidden}",
+            f"changed{f' ({note})' if note else ''}{hidden}"
+            + (
+                f"; {variable}={ctx.after.text('env.' + variable)} is still set, and this release seems not to read it"
+                if variable
+                else ""
+            ),
             strength=STRONG if important or note else PLAUSIBLE,
             fix=with_argument(ctx.after.get("launch.argv"), name, change.before),
             advice=f"set it back on the command line: --{name.replace('_', '-')} {change.before}",
             key=name,
             covers=("launch.budget.*",) if name in FRACTIONS else (),
         )
+
+
+def _unheard(ctx: RuleContext, engine: str, name: str, now: Any) -> str:
+    """A variable of the engine, the same on both sides, that asks for another value than the argument now has."""
+    variable = f"{engine.upper()}_{name.upper()}"
+    value = ctx.after.text(f"env.{variable}")
+    kept = bool(value) and value == ctx.was(f"env.{variable}")
+    return variable if kept and value.lower() != str(now).lower() else ""
 
 
 @rule(
@@ -162,12 +177,16 @@ def argument_changed(ctx: RuleContext) -> Iterator[Finding]:
         if name in _UNIMPORTANT:
             continue
         told = name in _MEMORY and ctx.error_is("memory", "memory-fraction", "graph")
-        told = told or name in ctx.error.text or f"--{name.replace('_', '-')}" in ctx.error.text
+        told = told or any(word in ctx.error.text for word in (name, name.replace("_", "-"), name.replace("_", " ")))
         yield Finding(
             f"--{name.replace('_', '-')} {_shown(change.before)} → {_shown(change.after)}",
             (f"launch.args.{name}", f"launch.resolved.{name}"),
             "the program is started with another command line"
-            + (": this argument decides how much memory is needed" if name in _MEMORY else ""),
+            + (
+                ": this argument decides how much memory is needed"
+                if name in _MEMORY and (ctx.is_silent or ctx.error_is("memory", "memory-fraction", "graph"))
+                else ""
+            ),
             strength=STRONG if told else PLAUSIBLE,
             fix=with_argument(ctx.after.get("launch.argv"), name, change.before),
             advice=f"the earlier command line had --{name.replace('_', '-')} {_shown(change.before)}"

@@ -164,13 +164,23 @@ def memory_after_upgrade(ctx: RuleContext) -> Iterator[Finding]:
     path, value = ctx.after.argument(*FRACTIONS)
     words = ", ".join(f"{name} {change.before} → {change.after}" for name, change in moved)
     option = path.rpartition(".")[2].replace("_", "-")
+    is_share = ctx.error.has("memory-fraction") and not ctx.error.has("cuda-oom")
+    knob = f"{'raise' if is_share else 'lower'} " + (
+        f"--{option} by 0.02 to 0.05 (it is {value})" if option else "the memory fraction by 0.02 to 0.05"
+    )
+    notes = [
+        f"{name} {row['first_after']}: {row['note']}"
+        for name, change in moved
+        for row in ctx.compat.release_changes(name, str(change.before), str(change.after))
+        if row["argument"] in FRACTIONS
+    ]
     yield Finding(
         f"{words}: the same arguments need more memory",
         (*(f"packages.{name}" for name, _ in moved), "torch.version", path),
-        "memory needs differ between releases: the allocator, communicators, CUDA graphs and kernels",
+        "; ".join(
+            ("memory needs differ between releases: the allocator, communicators, CUDA graphs and kernels", *notes)
+        ),
         strength=PLAUSIBLE,
-        advice=f"lower --{option} by 0.02 to 0.05 (it is {value})"
-        if option
-        else "lower the memory fraction by 0.02 to 0.05",
+        advice=f"{knob}, or a shorter context" if is_share else knob,
         key="upgrade",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,11 @@ _READS = (
     fires=[
         {"after": {"python.version": "3.12.3"}, "error": "fatal error: Python.h: No such file or directory"},
         {"after": {"packages.torch": "2.9.1"}, "error": "RuntimeError: Ninja is required to load C++ extensions"},
+        {
+            "before": {"container.image": "serve:devel", "cuda.toolkit_path": "/usr/local/cuda-13.0"},
+            "after": {"container.image": "serve:slim"},
+            "error": "sh: 1: /usr/local/cuda/bin/cuobjdump: not found",
+        },
     ],
     quiet=[
         {"after": {"packages.torch": "2.9.1"}},
@@ -41,16 +47,23 @@ def tool_missing(ctx: RuleContext) -> Iterator[Finding]:
     if match is None:
         return
     line = match.line.lower()
+    root = "" if ctx.after.is_container else "sudo "
     paths: tuple[str, ...]
     python = ".".join(ctx.after.text("python.version").split(".")[:2])
     if "python.h" in line:
         what, fix, paths = (
             "Python's headers",
-            command("sudo apt install python{}-dev", python),
+            command(f"{root}apt install python{{}}-dev", python),
             ("python.version", "python.executable", "container.image", "container.digest"),
         )
     elif "ninja" in line:
         what, fix, paths = "ninja", "pip install ninja", ("packages.ninja", "env.PATH", "container.image")
+    elif (tool := re.search(r"\b(cuobjdump|nvdisasm|nvlink|fatbinary|ptxas)\b", line)) is not None:
+        what, fix, paths = (
+            tool[1],
+            "",
+            ("cuda.toolkit_path", "cuda.home", "env.CUDA_HOME", "env.PATH", "container.image", "container.digest"),
+        )
     elif "nvcc" in line or "cuda_home" in line:
         what, fix, paths = (
             "nvcc",
@@ -60,7 +73,7 @@ def tool_missing(ctx: RuleContext) -> Iterator[Finding]:
     elif "gcc" in line or "g++" in line or "c compiler" in line or "cc1plus" in line:
         what, fix, paths = (
             "a C compiler",
-            "sudo apt install gcc g++",
+            f"{root}apt install gcc g++",
             ("env.PATH", "container.image", "container.digest", "system.os"),
         )
     else:
@@ -68,15 +81,21 @@ def tool_missing(ctx: RuleContext) -> Iterator[Finding]:
     moved = [
         path for path in (*paths, "container.image", "container.digest", "system.os") if ctx.change(path) is not None
     ]
+    is_not = ("are", "them") if what.endswith("headers") else ("is", "it")
+    toolkit = [f"cuda.{fact}" for fact in ("nvcc_version", "toolkit_path") if ctx.change(f"cuda.{fact}") is not None]
     yield Finding(
-        f"{what} is not there for run-time compilation",
-        (*moved, *paths),
-        f"`{match.line.strip()[:90]}`: kernels that are compiled at first use need it"
+        f"{what} {is_not[0]} not there for run-time compilation",
+        (*moved, *paths, *toolkit),
+        f"`{match.text[:90]}`: kernels that are compiled at first use need {is_not[1]}"
         + ("; the image changed" if any(path.startswith("container") for path in moved) else ""),
         strength=STRONG,
+        advice="the former image has it; what is installed into a running container is gone with it"
+        if any(path.startswith("container") for path in moved)
+        else "",
         fix=fix,
         safety=SAFE,
         key=what,
+        covers=("cuda.*",) if any(path.startswith("container") for path in moved) else (),
         awakened_by=(
             "packages.triton",
             "packages.vllm",

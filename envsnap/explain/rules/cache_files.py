@@ -97,7 +97,11 @@ def locked(ctx: RuleContext) -> Iterator[Finding]:
                 "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0) in "
                 "/home/me/.triton/cache/AB/k.json"
             ),
-        }
+        },
+        {
+            "both": {"caches.p2p-access.path": "/c/gpu_p2p_access_cache_for_0,1.json"},
+            "error": '  File "custom_all_reduce_utils.py", line 352, in gpu_p2p_access_check\nKeyError: "0->8"',
+        },
     ],
     quiet=[
         {"after": {"caches.triton.path": "/home/me/.triton/cache", "caches.triton.entries": 300}},
@@ -112,11 +116,28 @@ def damaged(ctx: RuleContext) -> Iterator[Finding]:
 
     The reader then fails for the shapes that are in them.
     """
-    if not ctx.error.has("json-in-cache", "cache-broken", "exec-format"):
+    if ctx.error.has("p2p-list") and (peers := ctx.after.text("caches.p2p-access.path")):
+        yield Finding(
+            f"the kept list of GPUs that reach each other does not fit: {os.path.basename(peers)}",
+            tuple(f"caches.p2p-access.{fact}" for fact in ("path", "entries", "mib", "newest_at")),
+            "the engine tests once which GPUs reach each other and keeps the answer in this file (cache): one that is "
+            "cut off, or came from another machine, is believed all the same",
+            strength=STRONG,
+            fix=move_away(peers),
+            safety=RESTART,
+            key="p2p-access",
+            component="p2p",
+        )
+        return
+    if (
+        not ctx.error.has("json-in-cache", "cache-broken", "exec-format")
+        or ctx.error.symbols
+        or ctx.error.has("disk-full")
+    ):
         return
     named = accused(ctx)
     caches = ctx.after.table("caches")
-    if not named:
+    if not named and (ctx.error.first is None or ctx.error.first.signature.component == "cache"):
         named = (
             [name for name in ("triton", "torchinductor", "vllm-compile", "flashinfer") if name in caches][:1]
             if ctx.error.has("cache-broken") or ctx.moved("system.boot_id")

@@ -173,6 +173,7 @@ def other_architecture(ctx: RuleContext) -> Iterator[Finding]:
         name
         for name, cache in ctx.after.table("caches").items()
         if isinstance(cache, dict)
+        and name != "p2p-access"
         and _number(cache.get("entries"))
         and (ctx.was(f"caches.{name}.path") in (None, cache.get("path")))
     ]
@@ -193,7 +194,11 @@ def other_architecture(ctx: RuleContext) -> Iterator[Finding]:
             ),
             "the cache came along from a machine with another architecture: compiled kernels and graphs for it do not "
             "run here",
-            strength=SURE if told else STRONG - 0.3,
+            strength=PLAUSIBLE - 1
+            if ctx.error.has("flash-attention-support") and ctx.after.text(f"caches.{name}.path") not in ctx.error.text
+            else SURE
+            if told
+            else STRONG - 0.3,
             fix=move_away(ctx.after.text(f"caches.{name}.path")),
             advice="keep one cache for each architecture",
             safety=RESTART,
@@ -259,6 +264,8 @@ def moved_place(ctx: RuleContext) -> Iterator[Finding]:
             strength=STRONG if told else PLAUSIBLE + (0.6 if kept else 0),
             fix=command("unset {}", variables[0].removeprefix("env."))
             if variables and ctx.was(variables[0]) is None
+            else command("export {}={}", variables[0].removeprefix("env."), ctx.was(variables[0]))
+            if variables
             else move_away(str(place.after))
             if after
             else "",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from envsnap.compat import release
 from envsnap.explain.declare import HINT, PLAUSIBLE, RESTART, SAFE, STRONG, SURE, WARNING, Finding, rule
+from envsnap.explain.relevance import package_weight
 from envsnap.explain.shell import command
 
 if TYPE_CHECKING:
@@ -267,15 +269,20 @@ def image_moved(ctx: RuleContext) -> Iterator[Finding]:
         if image is not None
         else ""
     )
-    parts = ", ".join(dict.fromkeys(change.path[1] for change in inside[:5]))
+    former = str(image.before) if image is not None and image.before else name
+    weights = {change.path[1]: package_weight(change.path[1], ctx.after) for change in inside if len(change.path) == 2}
+    ordered = sorted(dict.fromkeys(change.path[1] for change in inside), key=lambda part: -weights.get(part, 0.0))
+    parts = ", ".join(ordered[:5])
+    text = ctx.error.text.replace("_", "-")
+    is_named = any(re.search(rf"(?<![\w-]){re.escape(part)}(?![\w-])", text) for part in weights)
     yield Finding(
         what,
         ("container.digest", "container.image", *(".".join(change.path) for change in inside[:2] if len(inside) <= 2)),
         ("the tag was moved: " if rolling else "")
         + (f"what differs inside ({parts} …) came with it" if inside else "nothing that is recorded differs inside"),
-        strength=PLAUSIBLE if not inside else HINT + 0.5,
-        fix=command("docker pull {}@{}", name.partition("@")[0].rpartition(":")[0] or name, digest.before)
-        if digest is not None and digest.before and name
+        strength=PLAUSIBLE if not inside else HINT - 0.5 if is_named else HINT + 0.5,
+        fix=command("docker pull {}@{}", former.partition("@")[0].rpartition(":")[0] or former, digest.before)
+        if digest is not None and digest.before and former
         else "",
         advice="pin the digest",
         key="image",

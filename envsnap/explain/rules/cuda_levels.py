@@ -32,19 +32,18 @@ _READS = (
 def _older_wheel(ctx: RuleContext, level: str) -> str:
     """The command that installs this torch for the newest CUDA that the driver speaks.
 
-    Empty where there is no such index.
+    Where there is none: for the oldest of the same major. Empty where there is no such wheel either, or where the
+    driver is what moved.
     """
-    tags = [
-        row
-        for row in ctx.compat.rows("wheel_index")
-        if row.get("cuda") and release(row["cuda"])[:1] == release(level)[:1]
-    ]
-    fitting = [row for row in tags if release(row["cuda"]) <= release(level)] or tags
     torch = ctx.after.package("torch").partition("+")[0]
-    if not fitting or not torch:
+    if not torch or (ctx.change("driver.version") is not None and ctx.change("packages.torch") is None):
         return ""
-    newest = max(fitting, key=lambda row: release(row["cuda"]))
-    return command("pip install {} --index-url {}", f"torch=={torch}", newest["url"])
+    tags = [row for row in ctx.compat.torch_indexes(torch) if release(row["cuda"])[:1] == release(level)[:1]]
+    tags.sort(key=lambda row: release(row["cuda"]))
+    if not tags:
+        return ""
+    fitting = [row for row in tags if release(row["cuda"]) <= release(level)]
+    return command("pip install {} --index-url {}", f"torch=={torch}", (fitting[-1] if fitting else tags[0])["url"])
 
 
 def driver_cuda(view: View, ctx: RuleContext) -> str:

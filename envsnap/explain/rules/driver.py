@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from envsnap.explain.declare import HINT, INFO, REBOOT, SAFE, SURE, WARNING, Finding, rule
-from envsnap.explain.shell import command, pip_install
+from envsnap.explain.shell import command, in_turn, pip_install
 
 if TYPE_CHECKING:
     from envsnap.explain.context import RuleContext
@@ -109,6 +109,12 @@ def module_and_library(ctx: RuleContext) -> Iterator[Finding]:
             "after": {"driver.status": "not-loaded", "driver.version": None, "system.kernel": "6.8.0-79-generic"},
         },
         {"after": {"driver.status": "not-loaded", "system.kernel": "5.15.0-1075-aws"}},
+        {
+            "before": {"driver.status": "ok", "system.kernel": "6.8.0-71-generic"},
+            "after": {"driver.status": "not-loaded", "system.kernel": "6.8.0-79-generic"},
+            "error": "modprobe: ERROR: could not insert 'nvidia': Key was rejected by service",
+        },
+        {"after": {"driver.status": "not-loaded", "driver.modules": ["nouveau"], "system.kernel": "6.8.0-79-generic"}},
     ],
     quiet=[
         {"after": {"driver.status": "ok", "system.kernel": "6.8.0-79-generic"}},
@@ -121,37 +127,19 @@ def module_not_loaded(ctx: RuleContext) -> Iterator[Finding]:
 
     After a kernel upgrade the module exists for the former kernel only, unless DKMS built it.
 
-    Where the kernel is the same, the module was unloaded, blacklisted, or refused (Secure Boot, nouveau in its place).
+    Otherwise the module was unloaded, blacklisted, refused by Secure Boot, or nouveau took its place. Under WSL there
+    is none: Windows has the driver.
     """
     if ctx.after.text("driver.status") not in ("not-loaded", "no-module") or ctx.after.get("gpus.pci_count") == 0:
         return
-    kernel = ctx.after.text("system.kernel")
-    moved = ctx.change("system.kernel")
-    if moved is not None:
-        headline = f"kernel {moved.before} → {moved.after}, and no NVIDIA module for it"
-        why = (
-            "the module was built for the former kernel only; DKMS builds it for each new one where it and the "
-            "kernel's headers are installed"
-        )
-        fix = command("sudo apt install linux-headers-{} && sudo dkms autoinstall -k {}", kernel, kernel)
-    elif "nouveau" in ctx.after.items("driver.modules"):
-        headline = "nouveau is loaded in the place of the NVIDIA module"
-        why = "only one driver can hold the GPU: nouveau must be blacklisted and the initial RAM disk made anew"
-        fix = "echo 'blacklist nouveau' | sudo tee /etc/modprobe.d/blacklist-nouveau.conf && sudo update-initramfs -u"
-    else:
-        headline = "the NVIDIA kernel module is not loaded"
-        why = (
-            f"no NVIDIA module is loaded for kernel {kernel or 'this machine runs'}: it was never built for it, "
-            "unloaded, or refused (Secure Boot)"
-        )
-        fix = "sudo modprobe nvidia && dkms status"
+    headline, why, fix, needs_reboot = _why_not_loaded(ctx)
     yield Finding(
         headline,
         ("driver.status", "system.kernel", "driver.version", "driver.modules", "driver.disk_version"),
         why,
         strength=SURE,
         fix=fix,
-        safety=REBOOT if moved is not None else SAFE,
+        safety=REBOOT if needs_reboot else SAFE,
         key="not-loaded",
         covers=(
             "driver.*",
@@ -164,6 +152,47 @@ def module_not_loaded(ctx: RuleContext) -> Iterator[Finding]:
             "system.boot*",
         ),
     )
+
+
+def _why_not_loaded(ctx: RuleContext) -> tuple[str, str, str, bool]:
+    """Headline, reason, remedy, and whether that takes a reboot."""
+    kernel = ctx.after.text("system.kernel")
+    moved = ctx.change("system.kernel")
+    step = f"{moved.before} → {moved.after}" if moved is not None else ""
+    build = command("sudo apt install linux-headers-{} && sudo dkms autoinstall -k {}", kernel, kernel)
+    refused = ctx.error.says(r"Key was rejected by service|Required key not available")
+    if "microsoft" in kernel.lower():
+        why = (
+            "under WSL the driver belongs to Windows, and a kernel that is new enough hands it on: an older WSL "
+            "kernel, or a Windows without the driver, shows no GPU; no Linux driver belongs there"
+        )
+        headline = f"WSL kernel {step}, and no GPU in it" if step else "WSL offers no GPU"
+        return headline, why, "wsl.exe --update && wsl.exe --shutdown", True
+    if refused is not None:
+        why = (
+            f"`{refused[0]}`: with Secure Boot the kernel loads only modules that are signed with an enrolled key; the "
+            "module for this kernel has none or another one (the password is asked for at the next boot)"
+        )
+        headline = "Secure Boot refuses the NVIDIA module" + (f" for kernel {step}" if step else "")
+        return headline, why, "sudo update-secureboot-policy --enroll-key", True
+    if "nouveau" in ctx.after.items("driver.modules"):
+        why = "only one driver can hold the GPU: nouveau must be blacklisted and the initial RAM disk made anew" + (
+            "; DKMS builds the NVIDIA module for this kernel" if step else ""
+        )
+        headline = "nouveau is loaded in the place of the NVIDIA module" + (f", with kernel {step}" if step else "")
+        ban = "echo 'blacklist nouveau' | sudo tee /etc/modprobe.d/blacklist-nouveau.conf && sudo update-initramfs -u"
+        return headline, why, in_turn(build if step else "", ban), True
+    if step:
+        why = (
+            "the module was built for the former kernel only; DKMS builds it for each new one where it and the "
+            "kernel's headers are installed"
+        )
+        return f"kernel {step}, and no NVIDIA module for it", why, build, True
+    why = (
+        f"no NVIDIA module is loaded for kernel {kernel or 'this machine runs'}: it was never built for it, unloaded, "
+        "or refused (Secure Boot)"
+    )
+    return "the NVIDIA kernel module is not loaded", why, "sudo modprobe nvidia && dkms status", False
 
 
 @rule(
@@ -212,7 +241,9 @@ def library_missing(ctx: RuleContext) -> Iterator[Finding]:
     if ctx.after.text("driver.status") != "no-library":
         return
     capabilities = ctx.after.text("env.NVIDIA_DRIVER_CAPABILITIES")
+    asked = "all" in capabilities or all(word in capabilities for word in ("compute", "utility"))
     in_container = ctx.after.is_container
+    runtime = ctx.change("container.runtime")
     yield Finding(
         "libcuda or NVML is not found" + (" in the container" if in_container else ""),
         (
@@ -223,13 +254,27 @@ def library_missing(ctx: RuleContext) -> Iterator[Finding]:
             "container.runtime",
         ),
         (
-            "the container runtime brings the driver's libraries in: it was not used, or NVIDIA_DRIVER_CAPABILITIES"
-            f" ({capabilities or 'unset'}) lacks compute and utility"
+            "the container runtime brings the host driver's libraries in: "
+            + (
+                f"the runtime is {runtime.after} (was {runtime.before}), "
+                if runtime is not None
+                else "it was not used, "
+            )
+            + (
+                "or its list of the driver's files (CDI) was written for another driver than the host now has"
+                if asked
+                else f"or NVIDIA_DRIVER_CAPABILITIES ({capabilities or 'unset'}) lacks compute and utility"
+            )
             if in_container
             else "the driver's user-space packages are not installed, or their directory is not on the loader's path"
         ),
         strength=SURE,
-        advice="start it with --gpus all and NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+        advice=(
+            "on the host: `sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`; then start the container anew, "
+            "with --gpus all"
+            if asked
+            else "start it with --gpus all and NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+        )
         if in_container
         else "`ldconfig -p` lists what the loader finds: libcuda.so.1 and libnvidia-ml.so.1 have to be there",
         key="no-library",

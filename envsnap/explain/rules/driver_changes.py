@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from envsnap.explain.declare import ERROR, PLAUSIBLE, STRONG, WARNING, Finding, rule
+from envsnap.explain.accuse import owners
+from envsnap.explain.declare import ERROR, HINT, PLAUSIBLE, REBOOT, RESTART, SAFE, STRONG, SURE, WARNING, Finding, rule
+from envsnap.explain.shell import command, in_turn, pip_install
+from envsnap.explain.symbols import explain_symbol
 from envsnap.paths import join_path
 
 if TYPE_CHECKING:
     from envsnap.explain.context import RuleContext
+    from envsnap.model import Change
 
 
 @rule(
@@ -75,11 +79,26 @@ def parameters_changed(ctx: RuleContext) -> Iterator[Finding]:
                 else "module parameters decide what the driver offers and how it manages memory, power and interrupts"
             ),
             strength=STRONG if p2p else PLAUSIBLE,
-            fix="export NCCL_P2P_DISABLE=1" if p2p else "",
-            advice="NCCL_P2P_DISABLE=1 tells whether it is this" if p2p else "",
+            fix="export NCCL_P2P_DISABLE=1" if p2p else _options(moved),
+            advice="NCCL_P2P_DISABLE=1 tells whether it is this"
+            if p2p
+            else "the module reads them when it is loaded: from /etc/modprobe.d, or from the initial RAM disk",
+            safety=RESTART if p2p else REBOOT,
             key=f"parameters {first.path[-1]}",
             covers=("driver.parameters.*", "config.modprobe*.**", *(("topology.p2p.*.*",) if p2p else ())),
         )
+
+
+def _options(moved: Sequence[Change]) -> str:
+    """The command that writes the former parameters down; empty where one had no value, or is of another module."""
+    words = [f"{change.path[-1]}={change.before}" for change in moved if change.before is not None]
+    if not words or len(words) < len(moved):
+        return ""
+    module = "nvidia_uvm" if all(word.startswith("uvm_") for word in words) else "nvidia"
+    if module == "nvidia" and not all(word.startswith("NVreg_") for word in words):
+        return ""
+    line = command("echo {} | sudo tee /etc/modprobe.d/nvidia-former.conf", f"options {module} {' '.join(words)}")
+    return in_turn(line, "sudo update-initramfs -u") if line else ""
 
 
 @rule(
@@ -158,6 +177,95 @@ def driver_moved_collective(ctx: RuleContext) -> Iterator[Finding]:
             fix="export NCCL_P2P_DISABLE=1",
             advice=f"NCCL_P2P_DISABLE=1 tells whether it is peer-to-peer; the way back is driver {moved.before}",
             key="driver moved",
+        )
+
+
+@rule(
+    "ES116",
+    title="a driver of another branch",
+    component="driver",
+    severity=WARNING,
+    needs_both=True,
+    reads=("driver.version", "driver.cuda_version", "driver.userspace_version", "system.kernel"),
+    sources=("https://docs.nvidia.com/datacenter/tesla/drivers/",),
+    fires=[{"before": {"driver.version": "580.159.03"}, "after": {"driver.version": "595.71.05"}}],
+    quiet=[
+        {"before": {"driver.version": "580.95.05"}, "after": {"driver.version": "580.126.09"}},
+        {"both": {"driver.version": "580.159.03"}},
+    ],
+)
+def other_branch(ctx: RuleContext) -> Iterator[Finding]:
+    """The number before the first dot is the driver's branch.
+
+    A branch brings another compiler for PTX, another GSP firmware and other defaults.
+    """
+    moved = ctx.change("driver.version")
+    if moved is None or not moved.before or not moved.after:
+        return
+    if str(moved.before).partition(".")[0] == str(moved.after).partition(".")[0]:
+        return
+    told = ctx.is_silent or ctx.error_is("driver", "kernel", "hardware", "slow", "numerics", "graph")
+    yield Finding(
+        f"driver {moved.before} → {moved.after}: another branch",
+        ("driver.version", "driver.userspace_version", "driver.cuda_version"),
+        "a branch brings another compiler for PTX, another GSP firmware and other defaults of the kernel module",
+        strength=PLAUSIBLE - 0.4 if told else HINT,
+        advice=f"the way back is driver {moved.before}, user space and module together",
+        key="branch",
+        covers=("driver.*", "gpu.*.gsp_firmware", "libraries.cuda.**", "libraries.nvml.**"),
+    )
+
+
+@rule(
+    "ES117",
+    title="the driver lacks a function that a module calls",
+    component="driver",
+    reads=("driver.*", "libraries.cuda.**", "packages.*"),
+    sources=("https://github.com/sgl-project/sglang/issues/8654",),
+    fires=[
+        {
+            "both": {"driver.version": "535.183.01", "driver.cuda_version": "12.2"},
+            "before": {"packages.sgl-kernel": "0.1.7"},
+            "after": {"packages.sgl-kernel": "0.2.4"},
+            "error": "ImportError: /v/site-packages/sgl_kernel/common_ops.abi3.so: undefined symbol: cuGreenCtxDestroy",
+        }
+    ],
+    quiet=[
+        {"both": {"driver.version": "535.183.01"}, "error": "undefined symbol: cudaGetDriverEntryPointByVersion"},
+        {"both": {"driver.version": "535.183.01"}},
+    ],
+)
+def function_missing(ctx: RuleContext) -> Iterator[Finding]:
+    """Functions of libcuda (`cu…`) come with the driver, and a module built for a later CUDA calls newer ones."""
+    for match in ctx.error.symbols:
+        symbol = match.names["symbol"]
+        if explain_symbol(symbol, ctx.compat).component != "driver":
+            continue
+        callers = [
+            pattern.removeprefix("packages.")
+            for pattern in owners(match.names.get("library", ""), ctx.compat)
+            if pattern.startswith("packages.") and ctx.after.package(pattern.removeprefix("packages."))
+        ]
+        moved = ctx.change(f"packages.{callers[0]}") if callers else None
+        yield Finding(
+            f"driver {ctx.after.driver_version or 'here'} has no `{symbol}`"
+            + (f", which {callers[0]} {ctx.after.package(callers[0])} calls" if callers else ""),
+            (
+                *(f"packages.{name}" for name in callers[:1] if moved is not None),
+                "driver.version",
+                "driver.cuda_version",
+                "driver.userspace_version",
+                "libraries.cuda.dlopen.version",
+                *(f"packages.{name}" for name in callers[:1] if moved is None),
+            ),
+            "the function belongs to libcuda, which comes with the driver; the module was built for a later CUDA than "
+            f"this driver speaks ({ctx.after.text('driver.cuda_version') or 'unknown'})",
+            strength=SURE,
+            fix=pip_install(callers[0], str(moved.before), ctx.compat) if moved is not None and moved.before else "",
+            advice="or a newer driver",
+            safety=SAFE,
+            key=symbol,
+            covers=tuple(f"packages.{name}" for name in callers[:1]),
         )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from envsnap.explain.accuse import owners
-from envsnap.explain.declare import PLAUSIBLE, SAFE, STRONG, SURE, WARNING, Finding, rule
+from envsnap.explain.declare import HINT, PLAUSIBLE, SAFE, STRONG, SURE, WARNING, Finding, rule
 from envsnap.explain.requirements import satisfies
 from envsnap.explain.shell import command, pip_install, pip_reinstall
 from envsnap.explain.symbols import explain_symbol
@@ -95,6 +95,7 @@ def moved_apart(ctx: RuleContext) -> Iterator[Finding]:
     accused = accused_packages(ctx)
     told = ctx.error_is("abi", "symbol") and _is_of_torch(ctx)
     candidates = _installed_extensions(ctx) if torch_moved else (change.path[1] for change in ctx.changed("packages.*"))
+    unnamed: list[str] = []
     for name in dict.fromkeys((*accused, *candidates)):
         row = ctx.compat.extension(name)
         if row is None and name not in accused:
@@ -104,6 +105,8 @@ def moved_apart(ctx: RuleContext) -> Iterator[Finding]:
             continue
         alone = moved is not None and moved.kind == "changed" and ctx.was("packages.torch") is not None
         left_behind = torch_moved and moved is None and row is not None and row["binding"] != "loose"
+        if left_behind and name in ("torchvision", "torchaudio"):
+            continue  # ES206 knows the release that belongs to this torch
         if not (alone or left_behind) or (alone and _fits_pins(ctx, name) and name not in accused):
             continue
         if alone and name not in accused and _is_content_with_torch(ctx, name):
@@ -114,7 +117,12 @@ def moved_apart(ctx: RuleContext) -> Iterator[Finding]:
             and (row is None or row["binding"] == "loose" or moved is None or moved.step in ("patch", "build"))
         ):
             continue
-        yield _apart(ctx, name, told=told and (name in accused or not accused), is_accused=name in accused)
+        if left_behind and name not in accused:
+            unnamed.append(name)
+        else:
+            yield _apart(ctx, [name], told=told and (name in accused or not accused), is_accused=name in accused)
+    if unnamed:
+        yield _apart(ctx, unnamed, told=told and not accused, is_accused=False, is_aside=told and bool(accused))
 
 
 def _is_of_torch(ctx: RuleContext) -> bool:
@@ -141,32 +149,54 @@ def _fits_pins(ctx: RuleContext, name: str) -> bool:
     return bool(asked) and all(satisfies(ctx.after.package(name), pin) for pin in asked)
 
 
-def _apart(ctx: RuleContext, name: str, *, told: bool, is_accused: bool) -> Finding:
-    torch, moved = ctx.change("packages.torch"), ctx.change(f"packages.{name}")
-    version = ctx.after.package(name)
+def _apart(ctx: RuleContext, names: list[str], *, told: bool, is_accused: bool, is_aside: bool = False) -> Finding:
+    """One finding for extensions that moved or stayed alone. `is_aside`: the error names another one."""
+    torch, moved = ctx.change("packages.torch"), ctx.change(f"packages.{names[0]}")
+    asked: Any = None
     if moved is not None:
-        headline = f"{name} {moved.before} → {moved.after}, torch stayed at {ctx.after.package('torch')}"
-        fix, back = pip_install(name, str(moved.before or ""), ctx.compat), True
+        headline = f"{names[0]} {moved.before} → {moved.after}, torch stayed at {ctx.after.package('torch')}"
+        fix, back = pip_install(names[0], str(moved.before or ""), ctx.compat), True
+        asked = ctx.after.get(f"pins.{names[0]}.torch")
     else:
-        headline = f"torch {torch.before if torch else ''} → {ctx.after.package('torch')}, {name} {version} stayed"
-        fix, back = command("pip install --force-reinstall --no-cache-dir {}", name), False
+        stayed = ", ".join(f"{name} {ctx.after.package(name)}" for name in names[:3]) + (" …" if names[3:] else "")
+        headline = f"torch {torch.before if torch else ''} → {ctx.after.package('torch')}, {stayed} stayed"
+        fix, back = "", False  # the way back is torch's own
     words = [explain_symbol(match.names["symbol"], ctx.compat).words for match in ctx.error.symbols][:1]
     abi = ctx.after.get("torch.cxx11_abi")
     if abi is not None and words and "ABI" in words[0]:
         words.append(f"this torch is built with the {'new' if abi else 'old'} one")
-    why = (
-        f"{name} holds code that was compiled against one torch; with another one symbols are missing or calls go wrong"
-    )
+    one = len(names) == 1
+    what = f"{names[0]} holds" if one else f"{', '.join(names[:-1])} and {names[-1]} hold"
+    why = f"{what} code that was compiled against one torch; with another one symbols are missing or calls go wrong"
     return Finding(
         headline,
-        (f"packages.{name}", f"origins.{name}.url", "packages.torch", "torch.version", "torch.cxx11_abi"),
+        (
+            *(f"packages.{name}" for name in names),
+            *((f"origins.{names[0]}.url",) if one else ()),
+            "packages.torch",
+            "torch.version",
+            "torch.cxx11_abi",
+        ),
         "; ".join((*words, why)),
-        strength=SURE if told and is_accused else STRONG if told else PLAUSIBLE,
+        strength=HINT if is_aside else SURE if told and is_accused else STRONG if told else PLAUSIBLE,
         fix=fix,
-        advice=("" if back else f"a {name} wheel for this torch minor, CUDA major and C++ ABI, or a build from source"),
+        advice=f"or torch{asked}, which {names[0]} {ctx.after.package(names[0])} asks for"
+        if back and asked and not satisfies(ctx.after.package("torch"), str(asked))
+        else ""
+        if back
+        else "or keep the new torch, with wheels for it (torch minor, CUDA major and C++ ABI) or a build from source",
         safety=SAFE,
-        key=name,
-        covers=(f"origins.{name}.**", f"native.{name.replace('-', '_')}.**", f"integrity.{name}.**"),
+        key=",".join(names),
+        covers=tuple(
+            pattern
+            for name in names
+            for pattern in (
+                f"origins.{name}.**",
+                f"native.{name.replace('-', '_')}.**",
+                f"integrity.{name}.**",
+                f"pins.{name}.torch",
+            )
+        ),
     )
 
 
@@ -222,6 +252,7 @@ def wheel_for_other(ctx: RuleContext) -> Iterator[Finding]:
     abi = ctx.after.get("torch.cxx11_abi")
     cuda = ctx.after.torch_cuda
     python = "".join(ctx.after.text("python.version").split(".")[:2])
+    accused = accused_packages(ctx)
     for path, url in ctx.after.find("origins.*.url"):
         name, found = path[1], re.search(_WHEEL, str(url))
         if found is None or not ctx.after.package(name):
@@ -255,7 +286,7 @@ def wheel_for_other(ctx: RuleContext) -> Iterator[Finding]:
                 ),
                 "the wheel's file name says what it was built for: with another torch, CUDA major or C++ ABI its "
                 "symbols are missing (`undefined symbol`)",
-                strength=SURE,
+                strength=SURE if not accused or name in accused else STRONG - 1,
                 fix=pip_install(name, str(before), ctx.compat)
                 if before and before != ctx.after.package(name)
                 else command("pip install --no-binary {} --no-build-isolation {}", name, name),

@@ -131,17 +131,21 @@ def not_set_up(ctx: RuleContext) -> Iterator[Finding]:
     ):
         return
     value = fabric[pending[0]] if pending else state
+    elsewhere = any(str(gpu.get("name", "")).find("GB") >= 0 for gpu in ctx.after.gpus.values())
     yield Finding(
         "the NVSwitch fabric is not ready: "
         f"{'fabric manager ' + state if state and state != 'running' else 'fabric state ' + value}",
         ("driver.fabric_manager_state", "driver.fabric_manager_version", *pending[:3], "driver.version"),
         "NVSwitch machines need a running fabric manager before CUDA can start: until then CUDA answers 802, `system "
-        "not yet initialized`",
+        "not yet initialized`" + ("; that of a rack runs in its switch trays" if elsewhere else ""),
         strength=SURE if told or down or absent else STRONG,
-        fix="sudo systemctl enable --now nvidia-fabricmanager"
+        fix="sudo nvidia-smi --gpu-reset"
+        if elsewhere
+        else "sudo systemctl enable --now nvidia-fabricmanager"
         if not absent
         else command("sudo apt install {}", f"nvidia-fabricmanager-{driver.split('.')[0]}={driver}*"),
         safety=RESTART,
+        advice="`nvidia-smi -q` shows state and status of the fabric for each GPU" if elsewhere else "",
         key="state",
         covers=("gpu.*.fabric_*", "driver.fabric_manager_state"),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ _READS = ("gpu.**", "gpus.*", "launch.**", "env.*", "container.*")
 TAKEN = "https://github.com/sgl-project/sglang/issues/1533"
 UNEQUAL = "https://github.com/sgl-project/sglang/issues/4233"
 _CLEARLY_MIB = 1024
+_DESKTOP = r"(?i)xorg|xwayland|gnome-shell|kwin|plasmashell|mutter|sddm|gdm|lightdm|firefox|chrome|nvidia-persistenced"
+"""Programs of a desktop: to end them ends more than memory is worth."""
 _SMALL_SHARE = 0.1
 
 
@@ -99,12 +102,17 @@ def taken(ctx: RuleContext) -> Iterator[Finding]:
             for pid, facts in (gpu.get("process") or {}).items()
             if isinstance(facts, dict) and _number(facts.get("used_mib")) > _CLEARLY_MIB / 2
         }
+        was_there = set(ctx.before.table(f"gpu.{key}.process")) if ctx.before is not None else set()
+        suspects = sorted(processes, key=lambda pid: (pid in was_there, -_number(processes[pid].get("used_mib"))))
+        victims = [pid for pid in suspects if not re.search(_DESKTOP, str(processes[pid].get("name", "")))]
         unseen = hidden > _CLEARLY_MIB
         who = (
             "no process that can be seen here: it runs in another container, or is left over"
             if unseen or not processes
             else ", ".join(
-                f"{facts.get('name', 'a process')} (PID {pid})" for pid, facts in list(processes.items())[:2]
+                f"{processes[pid].get('name', 'a process')} (PID {pid}, "
+                f"{_number(processes[pid].get('used_mib')) / 1024:.1f} GiB)"
+                for pid in suspects[:2]
             )
         )
         index = gpu.get("index", "?")
@@ -114,14 +122,14 @@ def taken(ctx: RuleContext) -> Iterator[Finding]:
             f"gpu.{key}.memory_unaccounted_mib",
             "gpus.min_free_mib",
         ]
-        paths += [f"gpu.{key}.process.{pid}.{fact}" for pid in list(processes)[:2] for fact in ("name", "used_mib")]
+        paths += [f"gpu.{key}.process.{pid}.{fact}" for pid in suspects[:2] for fact in ("name", "used_mib")]
         yield Finding(
             f"GPU {index}: {used / 1024:.1f} GiB are in use before the start"
             + (f" (was {before / 1024:.1f})" if before is not None and grew else ""),
             paths,
             f"the memory belongs to {who}; a process that still holds memory must end before the start",
             strength=SURE if told else STRONG if grew else PLAUSIBLE,
-            fix=command("sudo kill {}", next(iter(processes))) if processes and not unseen else "",
+            fix=command("sudo kill {}", victims[0]) if victims and not unseen else "",
             safety=DESTRUCTIVE,
             advice="on the host `nvidia-smi` lists the processes of all containers"
             if unseen

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from envsnap.explain.declare import HINT, PLAUSIBLE, REBOOT, RESTART, SAFE, STRONG, WARNING, Finding, rule
+from envsnap.explain.declare import HINT, PLAUSIBLE, REBOOT, RESTART, SAFE, STRONG, SURE, WARNING, Finding, rule
 from envsnap.explain.shell import command, undo_variable
 
 if TYPE_CHECKING:
@@ -50,15 +51,20 @@ def mode_changed(ctx: RuleContext) -> Iterator[Finding]:
         first = moved[0]
         told = ctx.error_is("modes", "visible", "memory", "devices", "gpu-memory-taken", "hardware-speed")
         lighter = name == "persistence" and first.after == "enabled"
+        hides = (
+            name == "mig_mode"
+            and first.after == "enabled"
+            and ctx.after.get("gpus.visible_count", 8) < (ctx.after.local_ranks or 1)
+        )
         yield Finding(
-            f"{name.replace('_', ' ')} {first.before} → {first.after}"
+            f"{name.replace('_', ' ').replace('mig', 'MIG').replace('ecc', 'ECC')} {first.before} → {first.after}"
             + (f" on {len(moved)} GPUs" if len(moved) > 1 else ""),
             (
                 *(".".join(change.path) for change in moved[:4]),
                 *((f"gpu.{first.path[1]}.memory_total_mib",) if name in ("ecc_mode", "mig_mode") else ()),
             ),
             why,
-            strength=(STRONG if weight > 1 or told else PLAUSIBLE) if not lighter else HINT,
+            strength=SURE if hides else (STRONG if weight > 1 or told else PLAUSIBLE) if not lighter else HINT,
             fix=command(undo, _setting(name, first.before)) if first.before is not None else "",
             safety=REBOOT if name in ("ecc_mode", "mig_mode") else RESTART,
             key=name,
@@ -152,9 +158,12 @@ def slower(ctx: RuleContext) -> Iterator[Finding]:
         if moved:
             first = moved[0]
             key = first.path[1]
+            every = len(moved) > 1 and len(moved) == len(ctx.after.gpus)
+            who = f"all {len(moved)} GPUs" if every else f"GPU {ctx.after.get(f'gpu.{key}.index', '?')}"
+            who += f" and {len(moved) - 1} more" if len(moved) > 1 and not every else ""
+            what = re.sub("_(total_mib|w)$", "", fact).replace("_", " ").replace("bar1", "BAR1")
             yield Finding(
-                f"GPU {ctx.after.get(f'gpu.{key}.index', '?')}: {fact.replace('_', ' ')} {first.before} → "
-                f"{first.after} {unit}".rstrip(),
+                f"{who}: {what} {first.before} → {first.after} {unit}".rstrip(),
                 (
                     *(".".join(change.path) for change in moved[:4]),
                     f"gpu.{key}.{fact.removesuffix('_max')}_max" if fact == "pcie_width" else "",
@@ -163,11 +172,14 @@ def slower(ctx: RuleContext) -> Iterator[Finding]:
                 strength=STRONG
                 if ctx.error_is("slow", "hardware-speed", "p2p", "collective", "hardware")
                 else PLAUSIBLE,
-                fix=command("sudo nvidia-smi -i {} -pl {}", ctx.after.get(f"gpu.{key}.index", 0), first.before)
-                if fact == "power_limit_w"
-                else "",
+                fix=""
+                if fact != "power_limit_w"
+                else command("sudo nvidia-smi -pl {}", first.before)
+                if every
+                else command("sudo nvidia-smi -i {} -pl {}", ctx.after.get(f"gpu.{key}.index", 0), first.before),
                 safety=SAFE,
                 key=f"{fact} {key}",
+                component="p2p" if fact == "bar1_total_mib" else "",
             )
     for key, gpu in ctx.after.gpus.items():
         bad = [
@@ -292,6 +304,8 @@ def other_choice(ctx: RuleContext) -> Iterator[Finding]:
         if moved is None:
             continue
         told = ctx.error_is("visible", "memory", "gpu-memory-taken", "p2p", "collective")
+        others = ctx.before is not None and ctx.before.capabilities != ctx.after.capabilities
+        told = told or (others and ctx.error_is("arch"))
         yield Finding(
             f"{name} {moved.before if moved.before is not None else 'unset'} → "
             f"{moved.after if moved.after is not None else 'unset'}",

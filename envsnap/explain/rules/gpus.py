@@ -54,6 +54,8 @@ def too_few(ctx: RuleContext) -> Iterator[Finding]:
     lost = [change for change in ctx.changed("gpus.count") if change.direction == "down"]
     if lost and not hidden:
         return
+    if not hidden and any(change.after == "enabled" for change in ctx.altered("gpu.*.mig_mode")):
+        return  # MIG hides the whole GPUs: ES506 says so
     tp = next(
         (
             path
@@ -122,6 +124,19 @@ def gone(ctx: RuleContext) -> Iterator[Finding]:
     if not (fell or hidden) or not isinstance(count, int):
         return
     before = moved.before if moved is not None and fell else on_bus
+    if count == 0 and ctx.after.is_container:
+        yield Finding(
+            "the container has no GPU any more",
+            ("gpus.count", "gpus.visible_count", "gpus.visible", "env.NVIDIA_VISIBLE_DEVICES", "container.devices"),
+            "it was started without them: the request is gone (`--gpus all`, `nvidia.com/gpu` among a pod's limits), "
+            "or the device plugin had none to give",
+            strength=SURE,
+            advice="`kubectl describe pod` and `docker inspect` show what was asked for, the host's nvidia-smi what "
+            "there is",
+            key="gone",
+            covers=("gpu.**", "gpus.*", "topology.**", "env.CUDA_VISIBLE_DEVICES"),
+        )
+        return
     lost = sorted((ctx.before.gpus.keys() if ctx.before is not None else set()) - ctx.after.gpus.keys())
     places = [
         f"{key} ({ctx.was(f'gpu.{key}.pci') or 'no address'}, {ctx.was(f'gpu.{key}.name') or 'GPU'})" for key in lost
@@ -281,11 +296,31 @@ def xid(ctx: RuleContext) -> Iterator[Finding]:
             if fabric
             else []
         )
+        parameters = ctx.changed("driver.parameters.*") if row["kind"] == "driver" else []
+        facts += [".".join(change.path) for change in parameters]
         yield Finding(
             f"Xid {number}: {row['name']}",
             (path, *facts, "gpus.count", "driver.version"),
-            row["meaning"],
+            row["meaning"]
+            + (
+                "; parameters of the driver's module changed: "
+                + ", ".join(
+                    f"{item.path[-1]} {_or_unset(item.before)} → {_or_unset(item.after)}" for item in parameters
+                )
+                if parameters
+                else ""
+            ),
             strength=PLAUSIBLE if row["kind"] == "program" else SURE if told else STRONG,
-            advice=row["remedy"],
+            advice=row["remedy"]
+            + (
+                f"; the driver is another one than before ({moved.before} → {moved.after}): the former one tells "
+                "whether it is the driver"
+                if (moved := ctx.change("driver.version")) is not None and moved.before and moved.after
+                else ""
+            ),
             key=f"xid {number}",
         )
+
+
+def _or_unset(value: object) -> str:
+    return "unset" if value is None else str(value)

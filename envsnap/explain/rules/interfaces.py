@@ -105,10 +105,25 @@ def name_missing(ctx: RuleContext) -> Iterator[Finding]:
             )
             if every
             else PLAUSIBLE,
-            fix=command("export {}={}", name, min(present)) if path.startswith("env.") and every else "",
+            fix=command("export {}={}", name, _instead(name, present)) if path.startswith("env.") and every else "",
             advice="a prefix or an exclusion (^docker,lo) survives a renaming",
             key=f"{name} {','.join(missing)}",
+            covers=tuple(f"{table}.{item}.*" for item in (*missing, *(present if gone else ()))),
         )
+
+
+def _instead(name: str, present: Mapping[str, object]) -> str:
+    """What the variable could say here: all adapters, or the interface that is up and fast."""
+    if name in _ADAPTERS:
+        return ",".join(sorted(present))
+
+    def usable(item: str) -> tuple[bool, float]:
+        facts = present[item]
+        facts = facts if isinstance(facts, dict) else {}
+        speed = facts.get("speed_gbps")
+        return facts.get("state") == "up", float(speed) if isinstance(speed, int | float) else 0.0
+
+    return max(sorted(present), key=usable)
 
 
 @rule(

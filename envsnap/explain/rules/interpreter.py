@@ -9,7 +9,7 @@ from envsnap.explain.accuse import owners
 from envsnap.explain.declare import PLAUSIBLE, STRONG, SURE, WARNING, Finding, rule
 from envsnap.explain.requirements import satisfies
 from envsnap.explain.rules.pins import declared_pins
-from envsnap.explain.shell import checkout
+from envsnap.explain.shell import checkout, undo_variable
 from envsnap.versions import step
 
 if TYPE_CHECKING:
@@ -76,7 +76,9 @@ def libc_too_old(ctx: RuleContext) -> Iterator[Finding]:
         ),
         strength=SURE,
         advice="" if is_cxx else "a wheel for an older manylinux, the former image, or a newer distribution",
-        fix="unset LD_LIBRARY_PATH" if is_cxx and ctx.after.text("env.LD_LIBRARY_PATH") else "",
+        fix=undo_variable("LD_LIBRARY_PATH", ctx.was("env.LD_LIBRARY_PATH"))
+        if is_cxx and ctx.after.text("env.LD_LIBRARY_PATH")
+        else "",
         key=node,
     )
 

@@ -67,7 +67,7 @@ def kernel_moved(ctx: RuleContext) -> Iterator[Finding]:
         ("system.kernel", "system.os", "system.libc", "system.cmdline"),
         "modules outside the kernel (driver, nvidia_peermem, OFED) are built for one kernel, and its defaults (IOMMU, "
         "NUMA, interface names) change",
-        strength=PLAUSIBLE + 0.6 if told else PLAUSIBLE - 0.6,
+        strength=PLAUSIBLE + 0.6 if told else PLAUSIBLE - (0.6 if ctx.change("driver.version") is None else 1.2),
         advice=f"boot the former kernel ({kernel.before}) to tell whether it is this" if kernel is not None else "",
         safety=REBOOT,
         key="kernel",
@@ -110,8 +110,19 @@ def cmdline_changed(ctx: RuleContext) -> Iterator[Finding]:
         advice="kernel parameters stand in /etc/default/grub; `sudo update-grub` and a reboot make them take effect",
         safety=REBOOT,
         key="cmdline",
-        covers=("system.boot*",),
+        covers=("system.boot*", *(fact for word, fact in _SET_BY_PARAMETER if any(word in it for it in (*gone, *new)))),
     )
+
+
+_SET_BY_PARAMETER = (
+    ("numa_balancing", "system.numa_balancing"),
+    ("transparent_hugepage", "system.transparent_hugepages"),
+    ("nosmt", "system.smt"),
+    ("mitigations", "system.smt"),
+    ("isolcpus", "system.cpu_count"),
+    ("maxcpus", "system.cpu_count"),
+)
+"""Settings that follow from parameters of the kernel."""
 
 
 @rule(

@@ -97,7 +97,11 @@ def pin_violated(ctx: RuleContext) -> Iterator[Finding]:
             for name, asked in pins.items()
             if (version := ctx.after.package(name))
             and not satisfies(version, str(asked))
-            and not (framework == "torch" and _is_override(version, str(asked)))
+            and not (
+                framework == "torch"
+                and _is_override(version, str(asked))
+                and (name != "triton" or ctx.change("packages.triton") is None)
+            )
         ]
         text = ctx.error.text.lower().replace("_", "-")
         broken.sort(key=lambda pin: (pin[0] not in text, -package_weight(pin[0], ctx.after), pin[0]))
@@ -225,13 +229,17 @@ def two_names(ctx: RuleContext) -> Iterator[Finding]:
         if not former or row.get("harmless") or (not now and len(former) < 2):
             continue
         paths = [f"packages.{name}" for name in (*former, row["now"]) if ctx.after.package(name)]
+        keep = next((name for name in former if f"cuda{ctx.after.torch_cuda.partition('.')[0]}x" in name), row["now"])
+        others = [path.removeprefix("packages.") for path in paths if not path.endswith(f".{keep}")]
         yield Finding(
             f"`{row['import']}` comes from {' and '.join(path.removeprefix('packages.') for path in paths)}",
             (*paths, f"conflicts.{row['import']}"),
             f"both own the import package `{row['import']}`: the later install overwrote the other's files, and the "
             "old name satisfies no requirement on the new one",
             strength=STRONG,
-            fix=in_turn(command("pip uninstall -y {}", former), pip_reinstall(row["now"], now, ctx.compat)),
+            fix=in_turn(
+                command("pip uninstall -y {}", others), pip_reinstall(keep, ctx.after.package(keep), ctx.compat)
+            ),
             safety=SAFE,
             key=row["import"],
             covers=(f"conflicts.{row['import']}",),
@@ -247,7 +255,7 @@ def two_names(ctx: RuleContext) -> Iterator[Finding]:
             (f"conflicts.{path[1]}", *(f"packages.{name.split()[0]}" for name in names[:4])),
             "several distributions (or several versions of one) hold the same files: which one is imported depends on "
             "the order of installation",
-            strength=STRONG if weight >= 3.5 else HINT,
+            strength=STRONG if weight >= 3.5 or path[1] in ctx.error.text.lower() else HINT,
             fix=command("pip uninstall -y {}", names[0].split()[0]) if weight >= 3.5 else "",
             advice="keep one of them",
             safety=SAFE,

@@ -143,7 +143,7 @@ def swallowed_import(ctx: RuleContext) -> Iterator[Finding]:
         yield Finding(
             f"{package} {version} is installed: its import failed, and the reason was swallowed",
             (f"packages.{package}", *(f"packages.{user}" for user in users)),
-            f"`{match.line.strip()[:100]}` stands for an ImportError inside {package}"
+            f"`{match.text[:100]}` stands for an ImportError inside {package}"
             + (f" ({', '.join(users)} asks it for a name that it no longer has)" if users else ""),
             strength=STRONG if moved is not None or users else PLAUSIBLE,
             fix=pip_install(package, str(moved.before), ctx.compat) if moved is not None and moved.before else "",
@@ -169,20 +169,31 @@ def swallowed_import(ctx: RuleContext) -> Iterator[Finding]:
             "after": {"packages.vllm": "0.15.0", "pins.vllm.mistral-common": ">=1.8.8"},
             "error": "ModuleNotFoundError: No module named 'mistral_common'",
         },
+        {
+            "before": {"packages.setuptools": "80.9.0"},
+            "after": {"packages.setuptools": "82.0.0"},
+            "error": "ModuleNotFoundError: No module named 'pkg_resources'",
+        },
     ],
     quiet=[
-        {"after": {"packages.pybase64": "1.4.2"}, "error": "ModuleNotFoundError: No module named 'pybase64'"},
+        {"both": {"packages.pybase64": "1.4.2"}, "error": "ModuleNotFoundError: No module named 'pybase64'"},
         {"after": {"packages.sglang": "0.5.6"}},
     ],
 )
 def module_missing(ctx: RuleContext) -> Iterator[Finding]:
-    """A module that is not installed for this interpreter: removed, never installed, or installed for another one."""
+    """A module that is not installed for this interpreter: removed, never installed, or installed for another one.
+
+    Or its package is there, in a release that no longer has it.
+    """
     match = ctx.error.match("no-module")
     if match is None:
         return
     module = match.names.get("module", "")
     for package in distributions(module)[:1]:
+        moved_on = ctx.change(f"packages.{package}")
         if ctx.after.package(package):
+            if moved_on is not None and moved_on.kind == "changed":
+                yield _not_in_this_release(ctx, package, str(moved_on.before), module)
             continue
         gone = ctx.change(f"packages.{package}")
         asked = [
@@ -208,9 +219,77 @@ def module_missing(ctx: RuleContext) -> Iterator[Finding]:
             strength=STRONG if gone is not None or asked or moved else PLAUSIBLE,
             fix=pip_install(package, str(gone.before), ctx.compat)
             if gone is not None and gone.before
-            else command("pip install {}", f"{package}{pin}"),
+            else command("pip install {}", f"{package}{pin}")
+            if asked
+            else "",
+            advice=""
+            if gone is not None or asked
+            else "a distribution may bear another name than the module it brings",
             safety=SAFE,
             key=package,
+        )
+
+
+def _not_in_this_release(ctx: RuleContext, package: str, before: str, module: str) -> Finding:
+    return Finding(
+        f"{package} {before} → {ctx.after.package(package)} has no module `{module}`",
+        (f"packages.{package}",),
+        f"the package is installed, but this release of it brings no `{module}`: the module was moved or removed",
+        strength=STRONG,
+        fix=pip_install(package, before, ctx.compat),
+        safety=SAFE,
+        key=f"{package} {module}",
+        covers=(f"integrity.{package}.*",),
+    )
+
+
+@rule(
+    "ES237",
+    title="a package of the GPU stack was not installed again",
+    component="import",
+    severity=WARNING,
+    needs_both=True,
+    reads=_READS,
+    sources=("https://docs.flashinfer.ai/installation.html",),
+    fires=[
+        {
+            "both": {"packages.sglang": "0.5.13", "packages.flashinfer-python": "0.6.12"},
+            "before": {"packages.flashinfer-cubin": "0.6.12"},
+            "after": {"packages.flashinfer-cubin": None},
+        }
+    ],
+    quiet=[
+        {
+            "before": {"packages.sglang": "0.5.9", "packages.sgl-kernel": "0.3.21"},
+            "after": {"packages.sglang": "0.5.10", "packages.sglang-kernel": "0.4.1"},
+        },
+        {"before": {"packages.nvidia-nccl-cu12": "2.27.5"}, "after": {"packages.nvidia-nccl-cu13": "2.28.9"}},
+        {"before": {"packages.boto3": "1.42.73"}, "after": {"packages.torch": "2.9.1"}},
+    ],
+)
+def not_installed_again(ctx: RuleContext) -> Iterator[Finding]:
+    """Kernels and helpers that nothing requires (flash-attn, flashinfer-cubin, deep-gemm) are lost in a new install.
+
+    The program then compiles or downloads them, takes a slower way, or stops.
+    """
+    from envsnap.explain.relevance import package_weight
+
+    if any(ctx.change(f"packages.{name}") is not None for name in ("sglang", "vllm")) or ctx.before is None:
+        return
+    for change in ctx.changed("packages.*"):
+        name = change.path[1]
+        if change.kind != "removed" or name.startswith("nvidia-") or package_weight(name, ctx.before) < 3.5:
+            continue
+        told = name in ctx.error.text or name.replace("-", "_") in ctx.error.text
+        yield Finding(
+            f"{name} {change.before} is not installed any more",
+            (f"packages.{name}",),
+            "what it brought is now compiled or downloaded at run time, replaced by something slower, or missing",
+            strength=STRONG if told else PLAUSIBLE,
+            fix=pip_install(name, str(change.before), ctx.compat),
+            safety=SAFE,
+            key=name,
+            covers=(f"integrity.{name}.*", f"native.{name.replace('-', '_')}.*", f"origins.{name}.*"),
         )
 
 

@@ -277,7 +277,8 @@ def plugin(ctx: RuleContext) -> Iterator[Finding]:
 def adapter_changed(ctx: RuleContext) -> Iterator[Finding]:
     """A port that is down, trained to a lower rate, or switched between InfiniBand and Ethernet takes a rail away."""
     named = ctx.after.text("env.NCCL_IB_HCA")
-    for name in dict.fromkeys(change.path[2] for change in ctx.changed("network.hcas.*.*")):
+    known = dict.fromkeys(change.path[2] for change in ctx.changed("network.hcas.*.*"))
+    for name in (name for name in known if ctx.was(f"network.hcas.{name}") is not None):
         state, rate = ctx.change(f"network.hcas.{name}.state"), ctx.change(f"network.hcas.{name}.rate_gbps")
         layer, firmware = ctx.change(f"network.hcas.{name}.link_layer"), ctx.change(f"network.hcas.{name}.firmware")
         fell = state is not None and str(state.before).lower() == "active" and str(state.after).lower() != "active"

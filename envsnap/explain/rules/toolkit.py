@@ -228,7 +228,10 @@ def toolkit_moved(ctx: RuleContext) -> Iterator[Finding]:
     home = ctx.change("env.CUDA_HOME") or ctx.change("cuda.home") or ctx.change("cuda.toolkit_path")
     if nvcc is None and home is None:
         return
-    told = ctx.error_is("jit", "ptx", "arch")
+    missing = ctx.error.match("no-compiler")
+    told = ctx.error_is("jit", "ptx", "arch") and (
+        missing is None or "nvcc" in missing.line or "CUDA_HOME" in missing.line
+    )
     gone = nvcc is not None and nvcc.after is None
     if nvcc is not None:
         what = f"nvcc {nvcc.before or 'none'} → {nvcc.after or 'none'}"

@@ -141,10 +141,10 @@ def _fitting_wheel(ctx: RuleContext, capability: str) -> str:
     last = int(row.get("last_cuda_major", 99))
     tags = [
         index
-        for index in ctx.compat.rows("wheel_index")
-        if index.get("cuda")
-        and release(index["cuda"]) >= release(row["min_cuda"])
+        for index in ctx.compat.torch_indexes(torch)
+        if release(index["cuda"]) >= release(row["min_cuda"])
         and release(index["cuda"])[0] <= last
+        and release(index["cuda"]) <= release(row.get("last_wheel_cuda", "99"))
     ]
     if not tags:
         return ""
@@ -281,7 +281,7 @@ def family_mixed(ctx: RuleContext) -> Iterator[Finding]:
                 f"{name} {version} does not belong to torch {torch}",
                 (f"packages.{name}", "packages.torch"),
                 f"torch {minor} goes with {name} {expected}; compiled operators of another release are not registered",
-                strength=STRONG,
+                strength=SURE if name in ctx.error.text else STRONG,
                 fix=command("pip install {}", f"{name}=={expected}.*"),
                 key=name,
             )

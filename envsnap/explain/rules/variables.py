@@ -294,6 +294,7 @@ def steering_changed(ctx: RuleContext) -> Iterator[Finding]:
         if effect in ("debug", "cache", "toolkit", "devices") or (effect == "hub" and not ctx.error_is("hub", "model")):
             continue
         touches = row.get("touches", ()) if row is not None else ()
+        touches = (*touches, "memory-fraction") if "memory" in touches else touches
         told = any(ctx.error_is(touch) for touch in touches) or name in ctx.error.text
         gone = change.kind == "removed"
         yield Finding(
@@ -354,15 +355,17 @@ def _by_prefix(name: str) -> str:
 def hub_changed(ctx: RuleContext) -> Iterator[Finding]:
     """Where models are looked for (HF_HOME), whether they may be downloaded (HF_HUB_OFFLINE), as whom (HF_TOKEN)."""
     for change in ctx.changed("env.*"):
-        row = ctx.compat.variable(change.path[1])
-        if row is None or row["effect"] != "hub":
-            continue
         name = change.path[1]
+        row = ctx.compat.variable(name)
+        if row is None or (row["effect"] != "hub" and not (name.lower().endswith("_proxy") and ctx.error_is("hub"))):
+            continue
         yield Finding(
             f"{name} {change.before if change.before is not None else 'unset'} → "
             f"{change.after if change.after is not None else 'unset'}",
             (f"env.{name}", "model.path", "model.revision"),
-            f"{row['note']}: another place has other models, or none",
+            f"{row['note']}: another place has other models, or none"
+            if row["effect"] == "hub"
+            else f"{row['note']}; without the right one the hub is not reached",
             strength=STRONG if ctx.error_is("hub", "model", "disk") else PLAUSIBLE - 0.5,
             fix=undo_variable(name, change.before),
             key=name,
