@@ -166,7 +166,8 @@ def choose(
         head = next(of_target(resolve, found.target), None)
         if head is None:
             raise BadReferenceError(
-                f"no snapshot of {found.target} in `{resolve.store.path}`", "`envsnap log` lists them"
+                f"no snapshot of {found.target} in `{resolve.store.path}`",
+                "`envsnap diff good now --python PATH` compares with that of another interpreter",
             )
         say(state, f"{none_good}: comparing the last one with this machine now")
         return Reference(head.path), reference("now")
