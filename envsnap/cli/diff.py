@@ -8,7 +8,6 @@ import click
 
 from envsnap.cli.common import complete_reference, put_text, reference, resolver, store_option
 from envsnap.cli.explaining import error_option, explain_changes, read_error, recorded_symptom
-from envsnap.cli.groups import is_group, pair_of_groups, refuse
 from envsnap.cli.output import State, open_store, print_data, print_lines, say
 from envsnap.errors import EXIT_DIFFERENT, EXIT_OK, BadReferenceError, EnvsnapError
 
@@ -73,20 +72,15 @@ def command(
     """Say what differs between BEFORE and AFTER (by default: the last good one and now)."""
     store = open_store(state, store_here)
     resolve = resolver(store)
-    if is_group(before) or is_group(after):
+    if any((side or "").startswith("all:") for side in (before, after)):
+        from envsnap.cli.groups import pair_of_groups, print_groups, refuse
+
         refuse(error=error_file, why=why, undo=undo_file, format=form in ("html", "md", "github"))
+        check_sections(sections)
+        as_json = as_json or form == "json"
         names = pair_of_groups(before, after)
-        return print_groups(
-            state,
-            resolve,
-            names,
-            sections,
-            python,
-            output,
-            show_all=show_all,
-            as_json=as_json or form == "json",
-            exit_code=exit_code,
-        )
+        found = print_groups(state, resolve, names, sections, python, output, show_all=show_all, as_json=as_json)
+        return EXIT_DIFFERENT if exit_code and found else EXIT_OK
     first, second = choose(state, resolve, before, after, python)
     changes = compare(state, store, resolve, first, second, python, sections)
     explanation = None
@@ -125,35 +119,6 @@ def command(
 
             put_text(state, output, plain(lines))
     return EXIT_DIFFERENT if exit_code and changes else EXIT_OK
-
-
-def print_groups(
-    state: State,
-    resolve: Resolver,
-    names: tuple[str, str],
-    sections: tuple[str, ...],
-    python: str | None,
-    output: str,
-    *,
-    show_all: bool,
-    as_json: bool,
-    exit_code: bool,
-) -> int:
-    """Print what tells two groups of snapshots apart."""
-    from envsnap.cli.groups import separation
-    from envsnap.render.groups_text import groups_document, groups_lines
-    from envsnap.render.json_text import to_json
-    from envsnap.render.lines import plain
-
-    _check_sections(sections)
-    before, after, found = separation(state, resolve, names, sections, python)
-    if as_json:
-        put_text(state, output, to_json(groups_document(before, after, found)))
-    elif output == "-":
-        print_lines(state, groups_lines(before, after, found, show_all=show_all))
-    else:
-        put_text(state, output, plain(groups_lines(before, after, found, show_all=show_all)))
-    return EXIT_DIFFERENT if exit_code and found else EXIT_OK
 
 
 def write_undo(state: State, path: str, changes: ChangeSet, explanation: Explanation | None) -> None:
@@ -198,7 +163,8 @@ def choose(
         head = next(of_target(resolve, found.target), None)
         if head is None:
             raise BadReferenceError(
-                f"no snapshot of {found.target} in `{resolve.store.path}`", "`envsnap log` lists them"
+                f"no snapshot of {found.target} in `{resolve.store.path}`",
+                "`envsnap diff good now --python PATH` compares with that of another interpreter",
             )
         say(state, f"{none_good}: comparing the last one with this machine now")
         return Reference(head.path), reference("now")
@@ -232,7 +198,7 @@ def compare(
     from envsnap.cli.live import capture_now
 
     wanted = narrowed_to(first, second, sections)
-    _check_sections(wanted)
+    check_sections(wanted)
     if not first.is_now and not second.is_now and not wanted:
         return _compare_stored(resolve, first, second)
     from envsnap import comparison
@@ -265,7 +231,8 @@ def _compare_stored(resolve: Resolver, first: Reference, second: Reference) -> C
     return comparison.compare(*load_pair(*paths))
 
 
-def _check_sections(wanted: tuple[str, ...]) -> None:
+def check_sections(wanted: tuple[str, ...]) -> None:
+    """Raise BadParameter for a section that there is not."""
     from envsnap.sections import SECTION_ORDER
 
     for name in wanted:

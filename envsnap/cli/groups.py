@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from envsnap.cli.common import reference
-from envsnap.cli.output import say
+from envsnap.cli.output import print_lines, say
 from envsnap.errors import BadReferenceError, UnreadableSnapshotError
 from envsnap.heads import Head, read_head
 
@@ -127,3 +127,30 @@ def refuse(**options: object) -> None:
     for name, value in options.items():
         if value:
             raise click.UsageError(f"`--{name.replace('_', '-')}` needs two snapshots; `all:` names a group")
+
+
+def print_groups(
+    state: State,
+    resolve: Resolver,
+    names: tuple[str, str],
+    sections: Sequence[str],
+    python: str | None,
+    output: str,
+    *,
+    show_all: bool,
+    as_json: bool,
+) -> bool:
+    """Print what tells two groups apart, or write it where the user said; whether there is anything."""
+    from envsnap.cli.common import put_text
+    from envsnap.render.groups_text import groups_document, groups_lines
+    from envsnap.render.json_text import to_json
+    from envsnap.render.lines import plain
+
+    before, after, found = separation(state, resolve, names, sections, python)
+    if as_json:
+        put_text(state, output, to_json(groups_document(before, after, found)))
+    elif output == "-":
+        print_lines(state, groups_lines(before, after, found, show_all=show_all))
+    else:
+        put_text(state, output, plain(groups_lines(before, after, found, show_all=show_all)))
+    return bool(found)
