@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 T ?= tests
 K ?=
 
-.PHONY: help dev take test lint fix bench bench-launch bench-incidents compat-age golden docs docs-check startup dist clean
+.PHONY: help dev take test lint fix bench bench-launch bench-store bench-kill bench-incidents compat-age golden docs docs-check startup dist clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -48,6 +48,12 @@ compat-age: $(STAMP) ## List rows of the compatibility tables that were checked 
 
 bench-launch: $(STAMP) ## Throughput of a command under `envsnap run`, beside the bare command
 	$(BIN)/python benchmarks/launch_speed.py
+
+bench-store: $(STAMP) ## What log, diff and completion cost in a store of 100,000 snapshots (2 GB)
+	$(BIN)/python benchmarks/store_speed.py $(BENCH)
+
+bench-kill: $(STAMP) ## Kill envsnap or the command 500 times and look what was lost
+	$(BIN)/python benchmarks/kill_launches.py
 
 startup: $(STAMP) ## Gate instruction counts of the hot commands (callgrind, where valgrind is there)
 	$(BIN)/python benchmarks/startup.py
