@@ -6,7 +6,8 @@ STAMP := $(VENV)/.installed
 T ?= tests
 K ?=
 
-.PHONY: help dev take test lint fix bench bench-launch bench-import bench-incidents compat-age golden docs docs-check startup dist clean
+.PHONY: help dev take test lint fix bench bench-launch bench-import bench-store bench-kill bench-incidents compat-age
+.PHONY: golden docs docs-check startup dist clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -51,6 +52,12 @@ bench-launch: $(STAMP) ## Throughput of a command under `envsnap run`, beside th
 
 bench-import: $(STAMP) ## Speed and memory of reading long logs and hostile texts (SIZE_MB=300)
 	$(BIN)/python benchmarks/import_speed.py
+
+bench-store: $(STAMP) ## What log, diff and completion cost in a store of 100,000 snapshots (2 GB)
+	$(BIN)/python benchmarks/store_speed.py $(BENCH)
+
+bench-kill: $(STAMP) ## Kill envsnap or the command 500 times and look what was lost
+	$(BIN)/python benchmarks/kill_launches.py
 
 startup: $(STAMP) ## Gate instruction counts of the hot commands (callgrind, where valgrind is there)
 	$(BIN)/python benchmarks/startup.py

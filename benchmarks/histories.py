@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import functools
 import random
 import sys
 import tomllib
@@ -44,7 +45,6 @@ def long_history(store: Path, count: int = 100_000, *, seed: int = 5) -> None:
     """
     chance = random.Random(seed)
     Store(str(store)).key()
-    variants = [texts(number) for number in range(VARIANTS)]
     hosts = (this_host(), this_host(), *OTHER_HOSTS)
     place = 0
     for number in range(count):  # newest first
@@ -54,12 +54,13 @@ def long_history(store: Path, count: int = 100_000, *, seed: int = 5) -> None:
         status = ("bad", "good")[number] if number < 2 else chance.choice(["good"] * 7 + ["bad"] + [""] * 2)
         tags = ["golden"] if number == count // 2 else ["prod"] if number % 50 == 7 else []
         place += number == 1
-        text = variants[place % VARIANTS][number >= WHOLE]
+        text = texts(place % VARIANTS)[number >= WHOLE]
         moment = NEWEST - number * STEP
         identity = f"{chance.getrandbits(48):012x}"
         write(store, text, host, moment, identity, tags, status)
 
 
+@functools.cache
 def texts(number: int) -> tuple[str, str]:
     """One environment as the text of a whole snapshot, and without its long tables; marks stand for what differs."""
     document: dict[str, Any] = tomllib.loads(REFERENCE.read_text())

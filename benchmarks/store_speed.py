@@ -7,6 +7,7 @@ one that is there.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import sys
@@ -14,10 +15,12 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from histories import long_history
+from histories import NEWEST, long_history
 from speed import PAGE, as_table, put_table
 from timing import Timing, compare
 from worlds import environment, repository, serving_environment
+
+from envsnap.store import Store
 
 MARKS = ("<!-- store table: begin -->", "<!-- store table: end -->")
 
@@ -64,10 +67,18 @@ def measure(folder: Path, store: Path, pairs: int) -> list[tuple[str, Timing, fl
     def forget() -> None:
         shutil.rmtree(store / ".index", ignore_errors=True)
 
+    def forget_newest_line() -> None:
+        (path,) = (store / ".index").glob(f"{NEWEST:%Y-%m}.lines")
+        form, table, *_ = path.read_text().split("\n")
+        lines = json.loads(table)
+        del lines[next(iter(lines))]
+        path.write_text(f"{form}\n{json.dumps(lines)}\n")
+
     completion = {"_ENVSNAP_COMPLETE": "bash_complete", "COMP_WORDS": "envsnap diff 5bc", "COMP_CWORD": "2"}
     oldest = min((path for path in os.scandir(store) if path.name[:2] == "20"), key=lambda path: path.name)
     prefix = min(os.listdir(oldest)).rpartition("_")[2][:7]
     row("`envsnap log -n 20`", "log -n 20", 5)
+    row("`envsnap log -n 20` after a launch that differs", "log -n 20", before=forget_newest_line)
     row("`envsnap log -n 20`, index deleted before each", "log -n 20", before=forget)
     row("`envsnap diff`: last good against the newest failure", "diff", 18)
     row("`envsnap diff`, index deleted before each", "diff", before=forget)
@@ -77,7 +88,11 @@ def measure(folder: Path, store: Path, pairs: int) -> list[tuple[str, Timing, fl
     row("a tag half-way back: `envsnap show tag:golden:driver`", "show tag:golden:driver")
     row("`envsnap log --path packages.torch`", "log --path packages.torch")
 
-    row("`envsnap take` into the large store", "take")
+    row("`envsnap take` into this store", "take")
+    for entry in Store(str(store)).entries():
+        if entry.taken <= f"{NEWEST:%Y-%m-%dT%H%M%SZ}":
+            break
+        os.unlink(entry.path)
     return rows
 
 

@@ -2,23 +2,20 @@
 
 One `key = value` a line, tables under their headings, no multi-line strings, arrays with an item a line. Anything else
 is a ValueError, and the caller asks tomllib; what is read here, tomllib reads the same (a test holds both together).
+Patterns are compiled only where they are needed: that would cost each command more than reading does.
 """
 
 from __future__ import annotations
-
-import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+").fullmatch
-_HEADING = re.compile(r"\[([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*)\]").fullmatch
-_QUOTED_HEADING = re.compile(r'\[((?:[A-Za-z0-9_-]+|"[^"\\]*")(?:\.(?:[A-Za-z0-9_-]+|"[^"\\]*"))*)\]').fullmatch
-_INTEGER = re.compile(r"-?[1-9][0-9]{0,17}|0").fullmatch
-_FLOAT = re.compile(r"-?(?:[1-9][0-9]*|0)\.[0-9]+").fullmatch
-_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z").fullmatch
+_QUOTED_HEADING = r'\[((?:[A-Za-z0-9_-]+|"[^"\\]*")(?:\.(?:[A-Za-z0-9_-]+|"[^"\\]*"))*)\]'
+_ESCAPED = r'"(?:[^"\\]|\\["\\bfnrt]|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4})*"'
+"""A string with those escapes that mean the same in JSON and in TOML."""
+_MOST_DIGITS = 18
 
 
 def loads(text: str) -> dict[str, Any]:
@@ -40,7 +37,7 @@ def loads(text: str) -> dict[str, Any]:
         key, separator, value = line.partition(" = ")
         if not separator:
             raise ValueError(line)
-        if not _BARE(key):
+        if not _is_bare(key):
             key = _string(key)
         if key in table:
             raise ValueError(line)
@@ -48,15 +45,22 @@ def loads(text: str) -> dict[str, Any]:
     return document
 
 
+def _is_bare(key: str) -> bool:
+    return key.isascii() and key.replace("_", "").replace("-", "").isalnum()
+
+
 def _parts(heading: str) -> tuple[str, ...]:
-    plain = _HEADING(heading)
-    if plain:
-        return tuple(plain.group(1).split("."))
-    quoted = _QUOTED_HEADING(heading)
-    if quoted and heading.isprintable():
+    inner = heading[1:-1]
+    if heading[-1] == "]":
+        parts = tuple(inner.split("."))
+        if all(map(_is_bare, parts)):
+            return parts
+    import re
+
+    if heading.isprintable() and re.fullmatch(_QUOTED_HEADING, heading):
         from envsnap.paths import split_path
 
-        return split_path(quoted.group(1))
+        return split_path(inner)
     raise ValueError(heading)
 
 
@@ -86,40 +90,45 @@ def read_value(text: str) -> Any:
     """A string, number, boolean or time in UTC, or an empty array. Raises ValueError for any other text."""
     if text[:1] == '"':
         return _string(text)
-    if _INTEGER(text):
-        return int(text)
     if text in ("true", "false"):
         return text == "true"
     if text == "[]":
         return []
-    if _FLOAT(text):
-        return float(text)
     if is_time(text):
         import datetime
 
         return datetime.datetime.fromisoformat(text)
+    digits = text.removeprefix("-")
+    if _is_integer(digits) and text != "-0":
+        return int(text)
+    whole, point, fraction = digits.partition(".")
+    if point and _is_integer(whole) and fraction.isdigit() and fraction.isascii():
+        return float(text)
     raise ValueError(text)
+
+
+def _is_integer(digits: str) -> bool:
+    return digits.isdigit() and digits.isascii() and len(digits) <= _MOST_DIGITS and (digits[0] != "0" or digits == "0")
 
 
 def is_time(text: str) -> bool:
     """Whether a value is a time in UTC, as `2026-02-26T19:52:36Z`."""
-    return _TIME(text) is not None
+    return (
+        len(text) == 20  # noqa: PLR2004 - as the example
+        and text[4] + text[7] + text[10] + text[13] + text[16] + text[19] == "--T::Z"
+        and text.isascii()
+        and (text[:4] + text[5:7] + text[8:10] + text[11:13] + text[14:16] + text[17:19]).isdigit()
+    )
 
 
 def _string(text: str) -> str:
-    if len(text) < 2 or text[0] != '"' or text[-1] != '"' or text.count('"') != 2 or "\\" in text:  # noqa: PLR2004
-        return _escaped_string(text)
-    if not text.isprintable():
+    if not text.isprintable() or len(text) < 2:  # noqa: PLR2004 - its quotation marks
         raise ValueError(text)
-    return text[1:-1]
+    if text[0] == text[-1] == '"' and text.count('"') == 2 and "\\" not in text:  # noqa: PLR2004
+        return text[1:-1]
+    import re
 
-
-_ESCAPED = re.compile(r'"(?:[^"\\]|\\["\\bfnrt]|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4})*"').fullmatch
-
-
-def _escaped_string(text: str) -> str:
-    """A string with those escapes that mean the same in JSON and in TOML."""
-    if not _ESCAPED(text) or not text.isprintable():
+    if not re.fullmatch(_ESCAPED, text):
         raise ValueError(text)
     import json
 

@@ -128,11 +128,13 @@ class FactTable:
 
     def __init__(self, specs: Iterable[FactSpec] = ()) -> None:
         self._root: dict[Any, Any] = {}
+        self._found: dict[Path, FactSpec | None] = {}
         self.specs: list[FactSpec] = []
         self.add(specs)
 
     def add(self, specs: Iterable[FactSpec]) -> None:
         """Declare more facts (a third party's collector)."""
+        self._found.clear()
         for spec in specs:
             node = self._root
             for part in spec.parts:
@@ -146,7 +148,11 @@ class FactTable:
 
     def find(self, path: Path) -> FactSpec | None:
         """The declaration of a path, or None where nobody declared it."""
-        return _find(self._root, path, 0)
+        try:
+            return self._found[path]
+        except KeyError:
+            found = self._found[path] = _find(self._root, path, 0)
+            return found
 
     def is_table(self, path: Path) -> bool:
         """Whether facts are declared only below a path."""

@@ -165,6 +165,17 @@ def test_a_verdict_that_the_index_claims_and_the_file_does_not_is_none(
     assert find("good") == history[1]
 
 
+def test_a_deleted_snapshot_is_not_found(envsnap: Any, history: list[str], find: Found) -> None:
+    for path in (history[4], history[5]):
+        envsnap("mark", "good", path)
+    settle(envsnap.store)
+    assert find("good") == history[5]
+    os.unlink(history[5])
+    assert (find("good"), find("good~1")) == (history[4], None)
+    os.utime(Path(history[5]).parent, (LONG_AGO, LONG_AGO))
+    assert (find("good"), find("good~1")) == (history[4], None)
+
+
 def test_what_a_hand_wrote_into_a_file_is_found_with_the_next_snapshot(
     keep: Keep, document: dict[str, Any], history: list[str], find: Found, envsnap: Any
 ) -> None:

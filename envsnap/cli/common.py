@@ -67,7 +67,7 @@ def put_text(state: State, path: str, text: str) -> None:
 
 
 def complete_reference(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """Shell completion of a reference: names, ids and tags of the newest snapshots."""
+    """Shell completion of a reference: names, and ids and hosts of the newest snapshots."""
     from itertools import islice
 
     state = ctx.find_object(State) or State()

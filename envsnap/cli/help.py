@@ -50,6 +50,7 @@ One TOML file a snapshot, a folder a month. The store is, first match wins:
   $XDG_STATE_HOME/envsnap/snapshots (~/.local/state/envsnap/snapshots)
 
 Any file may be copied, mailed or committed; `.key` may not, and `.gitignore` in the store sees to that.
+`.index/` is derived and may be deleted.
 """,
 }
 

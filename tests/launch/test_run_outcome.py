@@ -289,3 +289,27 @@ def test_killed_envsnap_loses_no_verdict_that_was_known(launch: Any) -> None:
     running.kill()
     assert read_head(str(paths[0])).status == "good"
     assert [name for name in os.listdir(paths[0].parent) if name.endswith(".tmp")] == []
+
+
+@pytest.mark.parametrize(("times", "expected"), [(1, {"status": "bad", "exit_code": 7}), (9, {})])
+def test_an_outcome_over_which_its_writer_was_killed(
+    launch: Any, tmp_path: Path, times: int, expected: dict[str, Any]
+) -> None:
+    """It is written once more; who is killed over it each time does not keep the launch."""
+    killed = tmp_path / "killed"
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.abc, os, sys\n"
+        "class Deadly(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'envsnap.launch.verdict':\n"
+        f"            with open({str(killed)!r}, 'a+') as file:\n"
+        "                file.write('x')\n"
+        f"                if file.tell() > {times}: return\n"
+        "            os.kill(os.getpid(), 9)\n"
+        "sys.meta_path.insert(0, Deadly())\n"
+    )
+    done = launch("sh", "-c", "exit 7", options=("--no-explain",), environ={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 7
+    assert killed.read_text() == "xx"
+    assert expected.items() <= launch.outcome().items()
+    assert bool(launch.outcome()) == bool(expected)
