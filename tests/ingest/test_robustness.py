@@ -93,7 +93,7 @@ def test_lines_pieces_and_the_whole_text_give_the_same() -> None:
 
 
 GROWS = ("budget", "transports", "copies")
-"""Facts that later lines add to."""
+"""Facts that later lines add to; an argument that was left open gets its value when the engine starts."""
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -106,6 +106,9 @@ def test_a_text_cut_after_any_line_never_contradicts_the_whole(name: str) -> Non
     for end in range(len(lines)):
         part = read_text("\n".join(lines[:end]))
         for path, value in leaves({k: v for k, v in part.document.items() if k not in ("meta", "missing", "schema")}):
+            is_asked = path[:2] == ("launch", "resolved") and value in ("None", "auto")
+            if is_asked:
+                continue
             if path in told and not set(path) & set(GROWS):
                 assert told[path] == value, (end, path)
             elif path not in told and path[0] not in ("gpu", "topology"):
