@@ -194,6 +194,45 @@ def test_a_hostile_text_is_read_in_a_time_that_grows_with_its_length(name: str) 
     assert read_text(HOSTILE[name]).document["schema"] == 1
 
 
+MANY: dict[str, Callable[[int], str]] = {
+    "starts": lambda n: "".join(f"server_args=ServerArgs(model_path='m{at}', tp_size=2)\n" for at in range(n)),
+    "commands": lambda n: "".join(f"vllm serve m{at}\n" for at in range(n)),
+    "gpus": lambda n: "".join(f"GPU {at % 300}: NVIDIA A100 (UUID: GPU-{at:08x}-1)\n" for at in range(n)),
+    "machines": lambda n: "".join(f"### node {at}\ntorch==1.{at}\nvllm==1.{at}\nnumpy==1.{at}\n" for at in range(n)),
+    "packages": lambda n: "".join(f"p{at}==1.{at}\n" for at in range(n)),
+    "variables": lambda n: "$ env\n" + "".join(f"NCCL_A{at}=1\n" for at in range(n)),
+    "hosts": lambda n: "".join(f"h{at}:1:2 [0] NCCL INFO cudaDriverVersion 12040\n" for at in range(n)),
+    "unclosed documents": lambda n: '{\n"a": [\n' * n,
+    "nested arguments": lambda n: "server_args=ServerArgs(model_path=" + "X(" * n,
+    "details": lambda n: "<details>\n" * n + "x\n" + "</details>\n" * n,
+    "readings": lambda n: "PyTorch version: 2.4.0\nvLLM Version: 0.6.4\n\nNCCL_DEBUG=INFO\n\n" * n,
+}  # fmt: skip
+
+
+def steps(text: str) -> int:
+    """How many functions are called to read a text: the same on a busy machine."""
+    import sys
+
+    count = 0
+
+    def watch(_frame: object, event: str, _arg: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(watch)
+    try:
+        read_text(text)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_four_times_the_text_is_four_times_the_work(name: str) -> None:
+    steps(MANY[name](20))  # what is imported once
+    assert steps(MANY[name](1200)) < 4.6 * steps(MANY[name](300))
+
+
 def test_xml_entities_are_never_expanded() -> None:
     text = (
         '<?xml version="1.0"?>\n<!DOCTYPE nvidia_smi_log [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>\n<nvidia_smi_log>\n'
