@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from envsnap.ingest.findings import Contradiction, Sighting, agree, drifts, is_start_of, is_union
+from envsnap.ingest.findings import VALUES, Contradiction, Sighting, agree, drifts, is_start_of, is_union
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from envsnap.ingest.findings import Block, Findings, Path
 
+CANDIDATES = 64
+"""GPUs of one index that are compared: those of so many machines."""
 PARTS = 64
 """Machines or moments of one text that are told apart."""
 
@@ -137,6 +139,8 @@ def distinct(path: Path, sightings: Sequence[Sighting]) -> list[Sighting]:
                     values[at] = seen
                 break
         else:
+            if len(values) == VALUES:
+                break  # so many starts of a server: more values would tell nothing more
             values.append(seen)
     return values
 
@@ -181,28 +185,32 @@ def gpu_keys(blocks: Sequence[Block]) -> dict[str, str]:
 def _united(identities: dict[str, dict[str, set[Any]]]) -> list[list[str]]:
     """The keys of one GPU together: the same UUID, PCI address or index, and nothing that speaks against it."""
     groups: list[list[str]] = []
+    known: list[dict[str, set[Any]]] = []
+    owners: dict[tuple[str, Any], list[int]] = {}
     for key in identities:
         mine = _identity(key, identities)
-        partner = None
-        for group in groups:
-            theirs: dict[str, set[Any]] = {}
-            for other in group:
-                for name, values in _identity(other, identities).items():
-                    theirs.setdefault(name, set()).update(values)
-            same = any(mine[name] & theirs[name] for name in mine if name in theirs)
-            against = any(
-                mine[name].isdisjoint(theirs[name])
-                for name in ("uuid", "pci", "index")
-                if name in mine and name in theirs
-            )
-            if same and not against:
-                partner = group
-                break
+        marks = [(name, value) for name, values in mine.items() for value in values]
+        candidates = sorted({at for mark in marks for at in owners.get(mark, ())})
+        partner = next((at for at in candidates if not _is_against(mine, known[at])), None)
         if partner is None:
-            groups.append([key])
-        else:
-            partner.append(key)
+            partner = len(groups)
+            groups.append([])
+            known.append({})
+        groups[partner].append(key)
+        for name, values in mine.items():
+            known[partner].setdefault(name, set()).update(values)
+        for mark in marks:
+            owned = owners.setdefault(mark, [])
+            if partner not in owned and len(owned) < CANDIDATES:
+                owned.append(partner)
     return groups
+
+
+def _is_against(mine: Mapping[str, set[Any]], theirs: Mapping[str, set[Any]]) -> bool:
+    """Whether two identities have something in which they differ altogether."""
+    return any(
+        mine[name].isdisjoint(theirs[name]) for name in ("uuid", "pci", "index") if name in mine and name in theirs
+    )
 
 
 def _identity(key: str, identities: dict[str, dict[str, set[Any]]]) -> dict[str, set[Any]]:

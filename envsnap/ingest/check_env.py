@@ -87,6 +87,7 @@ class CheckEnvReader(Reader):
         if self._pending and self._pending[-1][0] is not line:
             self._pending = []
         if self.is_open:
+            self._count_visible()
             self._quiet += 1
             if self._quiet > 12:  # noqa: PLR2004 - a warning, or a topology that another reader did not know
                 self.close()
@@ -171,15 +172,11 @@ class CheckEnvReader(Reader):
                 block.put((*key, "name"), value, line.number)
         if not is_capability:
             self._visible.update(indices)
-        elif self._visible:
-            block.replace(("gpus", "visible_count"), len(self._visible), line.number)
         return True
 
     def _value(self, line: Line, key: str, value: str) -> None:
         block = self._open(line)
-        if self._visible:
-            block.replace(("gpus", "visible_count"), len(self._visible), line.number)
-            self._visible = set()
+        self._count_visible()
         if key == "CUDA available":
             block.put(("torch", "is_cuda_available"), values.boolean(value), line.number)
         elif key == "CUDA_HOME":
@@ -195,6 +192,12 @@ class CheckEnvReader(Reader):
             block.put(("system", "hypervisor"), hypervisor(value), line.number)
         elif key == "ulimit soft":
             block.put(("limits", "nofile"), _limit(value), line.number)
+
+    def _count_visible(self) -> None:
+        """Something else follows the GPUs: none of them is missing."""
+        if self._visible and self._block is not None:
+            self._block.put(("gpus", "visible_count"), len(self._visible), self._block.last)
+        self._visible = set()
 
     def _nvcc(self, line: Line, value: str) -> None:
         found = re.search(r"\bV(\d+\.\d+\.\d+)", value)

@@ -184,6 +184,8 @@ class Findings:
         self.missing: dict[str, str] = {}
         """Facts of which the text says that they could not be known, and why."""
         self._latest: dict[tuple[str, str], Block] = {}
+        self._recent: dict[str, Block] = {}
+        """The block of each format that was read last, whatever host it is from."""
         self._before: dict[tuple[str, str], Block] = {}
         self._unread: dict[str, tuple[int, list[tuple[int, str]]]] = {}
         self._kept = 0
@@ -200,13 +202,16 @@ class Findings:
             block = Block(self, source, label, line)
             self._latest[source, label] = block
             self.blocks.append(block)
+        self._recent[source] = block
         return block
 
     def is_near(self, sources: tuple[str, ...], line: int, distance: int = 30) -> bool:
         """Whether the first of some formats began before a line, and one of them told a fact shortly before it."""
-        blocks = [block for block in self._latest.values() if block.source in sources]
-        began = any(block.source == sources[0] and block.first < line for block in blocks)
-        return began and any(0 < line - block.last <= distance for block in blocks)
+        began = self._recent.get(sources[0])
+        if began is None or began.first >= line:
+            return False
+        blocks = (self._recent[source] for source in sources if source in self._recent)
+        return any(0 < line - block.last <= distance for block in blocks)
 
     def _fold(self, finished: Block) -> None:
         """Leave out the reading before a finished one, where it said the same: a log may repeat itself for days."""

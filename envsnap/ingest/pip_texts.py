@@ -48,6 +48,9 @@ FREEZE, LIST, CONDA, LOG, REQUIREMENTS = (
     "pip-freeze", "pip-list", "conda-list", "pip-log", "requirements",
 )  # fmt: skip
 
+_OFFER = re.compile(r"\bversions? of \S{1,100} (?:is|are) available|\(from versions:", re.IGNORECASE)
+"""What follows is what an index offers, not what is installed."""
+
 NEIGHBOURS = 2
 """How many rows in a row make a list where no heading or command says so."""
 SURE = 5
@@ -73,6 +76,7 @@ class PipReader(Reader):
         self._editable: tuple[str, str] | None = None
         self._header_line: Line | None = None
         self._block: Block | None = None
+        self._is_offer = False
 
     def read(self, line: Line) -> bool:
         """Headers first, then rows of the list that they begin, then rows that begin one themselves."""
@@ -81,11 +85,16 @@ class PipReader(Reader):
             return self._blank()
         if self._command(line) or self._header(line):
             return True
+        if _OFFER.search(text):
+            self._finish()
+            self._is_offer = True
+            return False
         taken = self._row(line)
         if taken:
             self._quiet = 0
             self.is_open = True
             return True
+        self._is_offer = False
         if self._rows or self._kind:
             self._quiet += 1
             if self._quiet > (2 if self._is_announced else 0):
@@ -278,7 +287,7 @@ class PipReader(Reader):
         block = (
             self._block if self._block is not None and self._block.source == kind else self._new_block(kind, rows[0][0])
         )
-        offered = _offered(rows)
+        offered = {values.package_name(row[2]) for row in rows} if self._is_offer else _offered(rows)
         for line, form, name, version in rows:
             if values.package_name(name) in offered:
                 self.findings.unread("one of several versions of a package", line.number, line.bare)

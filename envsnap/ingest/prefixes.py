@@ -167,7 +167,10 @@ def _log_prefix(text: str, at: int) -> _Prefix | None:
         return _Prefix(-1) if _JSON_LOG.match(text, at) else None
     if first.isdigit():
         return _plain(_PLAIN_TIME.match(text, at))
-    found = _plain(_VLLM.match(text, at)) or _with_host(_SYSLOG.match(text, at)) if first.isupper() else None
+    found = None
+    if first.isupper():
+        found = _plain(_VLLM.match(text, at)) or _with_host(_SYSLOG.match(text, at))
+        found = found or _plain(_LEVEL_AND_TIME.match(text, at))
     return found or _compose(text, at)
 
 

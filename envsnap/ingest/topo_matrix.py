@@ -50,6 +50,7 @@ class TopologyReader(Reader):
         self._quiet = 0
         self._in_legend = False
         self._rows: list[str] = []
+        self._header_line: Line | None = None
 
     def read(self, line: Line) -> bool:
         """A header begins a matrix; rows, legend and adapters' names follow it, or stand without it."""
@@ -112,10 +113,7 @@ class TopologyReader(Reader):
         self._columns = devices
         self._is_p2p = not titles and all(device.startswith("GPU") for device in devices)
         self._block = self.findings.block(SOURCE, line.number, line.label, is_new=True)
-        gpus = [device for device in devices if device.startswith("GPU")]
-        self._block.put(("gpus", "count"), len(gpus), line.number)
-        for gpu in gpus:
-            self._block.put(("gpu", _key(gpu), "index"), int(gpu[3:]), line.number)
+        self._header_line = line
         self._rows = []
         self.is_open = True
         return True
@@ -132,6 +130,9 @@ class TopologyReader(Reader):
         links = self._links_of(rest)
         if links is None:
             return False
+        if not self._rows and self._header_line is not None:
+            # rocm-smi's matrices have the same header and other cells
+            self._count(self._block, self._header_line.number)
         self._rows.append(name)
         for column, link in zip(self._columns, links, strict=False):
             self._links.append((name, column, link, line.number))
@@ -140,6 +141,12 @@ class TopologyReader(Reader):
         if len(links) < len(self._columns):
             self.findings.unread(f"row of {SOURCE} cut off", line.number, line.bare)
         return True
+
+    def _count(self, block: Block, number: int) -> None:
+        gpus = [device for device in self._columns if device.startswith("GPU")]
+        block.put(("gpus", "count"), len(gpus), number)
+        for gpu in gpus:
+            block.put(("gpu", _key(gpu), "index"), int(gpu[3:]), number)
 
     def _links_of(self, cells: list[str]) -> list[str] | None:
         links: list[str] = []
