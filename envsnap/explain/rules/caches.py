@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from envsnap.explain.declare import PLAUSIBLE, RESTART, STRONG, SURE, WARNING, Finding, rule
-from envsnap.explain.shell import command
+from envsnap.explain.shell import command, in_turn, undo_variable
 
 if TYPE_CHECKING:
     from envsnap.explain.context import RuleContext
@@ -182,9 +182,10 @@ def other_architecture(ctx: RuleContext) -> Iterator[Finding]:
     keys = [
         key for key, gpu in ctx.after.visible_gpus.items() if str(gpu.get("compute_capability")) in after - before
     ] or list(ctx.after.gpus)
-    for name in named[:2]:
+    for name in named[:1]:
         yield Finding(
-            f"the {name} cache was made for sm_{min(before).replace('.', '')}, this GPU is "
+            f"the {' and '.join(named[:2])} {'caches were' if named[1:] else 'cache was'} made for "
+            f"sm_{min(before).replace('.', '')}, this GPU is "
             f"sm_{min(after).replace('.', '')}",
             (
                 f"caches.{name}.path",
@@ -203,6 +204,7 @@ def other_architecture(ctx: RuleContext) -> Iterator[Finding]:
             advice="keep one cache for each architecture",
             safety=RESTART,
             key=name,
+            covers=tuple(f"caches.{other}.*" for other in named),
         )
 
 
@@ -240,7 +242,10 @@ def moved_place(ctx: RuleContext) -> Iterator[Finding]:
 
     An empty one means that everything is compiled again.
     """
-    for name in dict.fromkeys(change.path[1] for change in ctx.changed("caches.*.path")):
+    told_of = accused(ctx)
+    moved = dict.fromkeys(change.path[1] for change in ctx.changed("caches.*.path"))
+    explained: set[str] = set()
+    for name in sorted(moved, key=lambda cache: cache not in told_of):
         place = ctx.change(f"caches.{name}.path")
         if place is None or place.after is None:
             continue
@@ -250,26 +255,29 @@ def moved_place(ctx: RuleContext) -> Iterator[Finding]:
             for change in ctx.changed("env.*")
             if str(change.after or "") and str(place.after).startswith(str(change.after))
         ]
-        if place.before is None and not variables:
+        if (place.before is None and not variables) or name in explained:
             continue
+        values = tuple(ctx.after.text(variable) for variable in variables)
+        along = [other for other in moved if values and ctx.after.text(f"caches.{other}.path").startswith(values)]
+        explained.update(along)
+        others = [other for other in along if other != name]
         kept = after > 0 and before == 0
         told = ctx.error_is("cache", "compile", "jit", "disk", "slow", "triton") or name in accused(ctx)
         yield Finding(
             f"the {name} cache is now {place.after}"
-            + (f" and holds {after} entries" if kept else " and is empty" if not after else ""),
+            + (f" and holds {after} entries" if kept else " and is empty" if not after else "")
+            + (f"; {', '.join(others)} moved along" if others else ""),
             (f"caches.{name}.path", *variables, f"caches.{name}.entries", f"caches.{name}.newest_at"),
             "artefacts are now kept between starts (cache): what could not be loaded again was made anew before"
             if kept
             else "the cache lies elsewhere: kernels are compiled again, or found that belong to another setting",
             strength=STRONG if told else PLAUSIBLE + (0.6 if kept else 0),
-            fix=command("unset {}", variables[0].removeprefix("env."))
-            if variables and ctx.was(variables[0]) is None
-            else command("export {}={}", variables[0].removeprefix("env."), ctx.was(variables[0]))
+            fix=in_turn(*(undo_variable(item.removeprefix("env."), ctx.was(item)) for item in variables[:3]))
             if variables
             else move_away(str(place.after))
             if after
             else "",
             safety=RESTART,
             key=name,
-            covers=(f"caches.{name}.*", *variables),
+            covers=(*(f"caches.{other}.*" for other in (name, *others)), *variables),
         )

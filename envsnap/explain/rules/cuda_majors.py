@@ -126,7 +126,7 @@ def _compiled(view: View) -> list[str]:
 
 def _same_major(ctx: RuleContext, major: int) -> str:
     torch = ctx.after.package("torch")
-    tags = [row for row in ctx.compat.rows("wheel_index") if row.get("cuda") and release(row["cuda"])[0] == major]
+    tags = [row for row in ctx.compat.torch_indexes(torch) if release(row["cuda"])[0] == major]
     if not torch or not tags:
         return ""
     return torch_command(torch, ctx.compat, tag=str(max(tags, key=lambda row: release(row["cuda"]))["tag"]))

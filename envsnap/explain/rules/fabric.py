@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -131,7 +132,7 @@ def not_set_up(ctx: RuleContext) -> Iterator[Finding]:
     ):
         return
     value = fabric[pending[0]] if pending else state
-    elsewhere = any(str(gpu.get("name", "")).find("GB") >= 0 for gpu in ctx.after.gpus.values())
+    elsewhere = any(re.search(r"\bGB\d00\b", str(gpu.get("name", ""))) for gpu in ctx.after.gpus.values())
     yield Finding(
         "the NVSwitch fabric is not ready: "
         f"{'fabric manager ' + state if state and state != 'running' else 'fabric state ' + value}",

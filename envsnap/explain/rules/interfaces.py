@@ -1,4 +1,4 @@
-"""ES32x, network interfaces: names that do not exist here, links that are down, frames that do not fit."""
+"""ES313 and ES32x, adapters and interfaces: names that do not exist here, links that are down, other frames."""
 
 from __future__ import annotations
 
@@ -42,6 +42,88 @@ def missing_names(value: str, present: Mapping[str, object], *, exact_only: bool
         and name not in _HARMLESS
         and not any(has == name or (not exact and has.startswith(name)) for has in present)
     ]
+
+
+@rule(
+    "ES313",
+    title="a network adapter is down, slower or of another kind",
+    component="ib",
+    severity=WARNING,
+    reads=_READS,
+    sources=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
+    fires=[
+        {
+            "both": {"network.hcas.mlx5_0.rate_gbps": 400, "launch.nnodes": 2},
+            "before": {"network.hcas.mlx5_0.state": "active"},
+            "after": {"network.hcas.mlx5_0.state": "down"},
+        },
+        {
+            "both": {"network.hcas.mlx5_1.state": "active"},
+            "before": {"network.hcas.mlx5_1.rate_gbps": 400},
+            "after": {"network.hcas.mlx5_1.rate_gbps": 100},
+        },
+    ],
+    quiet=[
+        {"both": {"network.hcas.mlx5_0.state": "active", "network.hcas.mlx5_0.rate_gbps": 400}},
+        {"both": {"network.hcas.mlx5_3.state": "down"}},
+    ],
+    needs_both=True,
+)
+def adapter_changed(ctx: RuleContext) -> Iterator[Finding]:
+    """A port that is down, trained to a lower rate, or switched between InfiniBand and Ethernet takes a rail away."""
+    named = ctx.after.text("env.NCCL_IB_HCA")
+    moved = dict.fromkeys(change.path[2] for change in ctx.changed("network.hcas.*.*"))
+    known = [name for name in moved if ctx.was(f"network.hcas.{name}") is not None]
+    lost = [name for name in known if ctx.after.get(f"network.hcas.{name}") is None]
+    for name in known:
+        if name in lost[1:]:
+            continue
+        state, rate = ctx.change(f"network.hcas.{name}.state"), ctx.change(f"network.hcas.{name}.rate_gbps")
+        layer, firmware = ctx.change(f"network.hcas.{name}.link_layer"), ctx.change(f"network.hcas.{name}.firmware")
+        fell = state is not None and str(state.before).lower() == "active" and str(state.after).lower() != "active"
+        slower = rate is not None and rate.direction == "down"
+        gone = ctx.after.get(f"network.hcas.{name}") is None
+        if not (fell or slower or layer is not None or gone or firmware is not None):
+            continue
+        told = ctx.error_is("ib", "network", "collective", "interface", "slow", "rdma")
+        what = (
+            f"{', '.join(lost[:3])}{' …' if lost[3:] else ''} {'are' if lost[1:] else 'is'} gone"
+            if gone
+            else f"{name} is {str(state.after).lower()}"
+            if fell and state is not None
+            else f"{name} runs at {rate.after} Gb/s (was {rate.before})"
+            if slower and rate is not None
+            else f"{name} is {layer.after} (was {layer.before})"
+            if layer is not None
+            else f"{name}: firmware {firmware.before} → {firmware.after}"
+            if firmware is not None
+            else name
+        )
+        serious = fell or slower or gone or layer is not None
+        yield Finding(
+            what,
+            (
+                *(f"network.hcas.{name}.{fact}" for fact in ("state", "rate_gbps", "link_layer", "firmware")),
+                *(("env.NCCL_IB_HCA",) if name in named else ()),
+            ),
+            "NCCL uses every adapter that it is given: one rail less, or a slow one, holds all ranks up"
+            if serious
+            else "the adapter's firmware was exchanged",
+            strength=STRONG
+            if serious and (told or name in named or named.startswith("mlx5"))
+            else PLAUSIBLE
+            if serious
+            else PLAUSIBLE - 2,
+            advice="a container sees them only with /dev/infiniband: host network, or RDMA devices among its resources"
+            if gone and ctx.after.is_container
+            else f"`ibstat {name}` shows the port; cable, switch port, subnet manager",
+            key=name,
+            covers=tuple(
+                pattern
+                for item in (lost if gone else [name])
+                for pattern in (f"network.hcas.{item}.*", f"topology.nic.{item}.*")
+            ),
+        )
 
 
 @rule(

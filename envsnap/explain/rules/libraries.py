@@ -208,7 +208,11 @@ def other_copy_first(ctx: RuleContext) -> Iterator[Finding]:
             ),
             f"{_why(ctx, family)}the copy that is loaded first serves the whole process: a package that is imported "
             f"before torch takes the {'older' if older else 'other'} one from {path}",
-            strength=SURE if told else PLAUSIBLE if appeared or ctx.before is not None else HINT,
+            strength=SURE
+            if told
+            else PLAUSIBLE
+            if (appeared or ctx.before is not None) and not (ctx.error_is("loader") and family not in ctx.error.text)
+            else HINT,
             fix="unset LD_LIBRARY_PATH"
             if _through(ctx, path) == "env.LD_LIBRARY_PATH"
             and path.startswith(tuple(filter(None, ctx.after.text("env.LD_LIBRARY_PATH").split(":"))))

@@ -78,7 +78,9 @@ def compiler_too_old(ctx: RuleContext) -> Iterator[Finding]:
     asked = re.search(r"(?:compute|sm)_(\d+)(\d)(a?)", ctx.error.text) if told else None
     cuda = ctx.after.torch_cuda
     older = bool(cuda) and release(version)[:2] < release(cuda)[:2]
-    if not lacking and not told:
+    match = ctx.error.match("nvcc-arch")
+    of_triton = match is not None and "nvcc" not in match.line and "ptxas" in ctx.error.text
+    if not lacking and (not told or of_triton):
         return
     moved = [
         item
