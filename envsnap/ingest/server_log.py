@@ -9,13 +9,14 @@ from envsnap.ingest.reader import Reader
 
 if TYPE_CHECKING:
     from envsnap.ingest.clean import Line
-    from envsnap.ingest.findings import Block, Path
+    from envsnap.ingest.findings import Block, Findings, Path
 
 RECORD_LIMIT = 1 << 19
 """Characters of one record, over all its lines."""
 NESTING = 3
 """Nested tables of arguments deeper than this are kept as text."""
 
+_MARKS = re.compile(r"[\\'\"()\[\]{}]")
 _NEW_RECORD = re.compile(r"(?:Traceback|\[\d{4}-|\(\w+ pid=|INFO |WARNING |ERROR )")
 
 
@@ -24,16 +25,20 @@ class ServerLogReader(Reader):
 
     longest = 1 << 20
 
-    _record = ""
-    _record_line: Line | None = None
+    def __init__(self, findings: Findings) -> None:
+        super().__init__(findings)
+        self._record: list[str] = []
+        self._length = 0
+        self._record_line: Line | None = None
+        self._brackets = Brackets()
 
     def begin_record(self, line: Line, text: str) -> bool:
         """Keep a record until it is complete; a complete one is read at once."""
-        self._record = text
+        self._record, self._length = [], 0
+        self._brackets = Brackets()
         self._record_line = line
         self.is_open = True
-        if self.is_complete(text):
-            self.end_record()
+        self._add(text)
         return True
 
     def continue_record(self, line: Line) -> bool:
@@ -42,22 +47,27 @@ class ServerLogReader(Reader):
         if first is None:
             return False
         is_new = (line.depth and line.depth >= first.depth) or _NEW_RECORD.match(line.bare)
-        if not line.bare or is_new or len(self._record) > RECORD_LIMIT:
+        if not line.bare or is_new or self._length > RECORD_LIMIT:
             self.end_record()
             return False
         indent = min(first.indent, len(line.text) - len(line.text.lstrip(" ")))
-        self._record += line.text[indent:]
-        if self.is_complete(self._record):
-            self.end_record()
+        self._add(line.text[indent:])
         return True
 
-    def is_complete(self, text: str) -> bool:
-        """Whether a record's brackets are closed."""
+    def _add(self, text: str) -> None:
+        self._record.append(text)
+        self._length += len(text)
+        self._brackets.feed(text)
+        if self.is_complete(text, self._brackets):
+            self.end_record()
+
+    def is_complete(self, end: str, brackets: Brackets) -> bool:
+        """Whether a record is whole, by its last line and by the state of all its brackets."""
         raise NotImplementedError
 
     def end_record(self) -> None:
         """Read the record that was kept."""
-        text, self._record = self._record, ""
+        text, self._record = "".join(self._record), []
         line, self._record_line = self._record_line, None
         self.is_open = False
         if line is not None and text:
@@ -73,27 +83,40 @@ class ServerLogReader(Reader):
         self.is_open = False
 
 
-def is_balanced(text: str, at: int) -> bool:
-    """Whether the bracket that opens at a place is closed again; quoted text does not count."""
-    depth = 0
-    quote = ""
-    while at < len(text):
-        character = text[at]
-        if quote:
-            if character == "\\":
-                at += 1
-            elif character == quote:
-                quote = ""
-        elif character in "'\"":
-            quote = character
-        elif character in "([{":
-            depth += 1
-        elif character in ")]}":
-            depth -= 1
-            if depth <= 0:
-                return True
-        at += 1
-    return False
+class Brackets:
+    """The state of a text's brackets and quotation marks while it comes piece by piece; each piece is looked at once.
+
+    `depth`: brackets that are open; `quote`: the quotation mark that is open; `is_closed`: whether the first bracket
+    has been closed.
+    """
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.quote = ""
+        self.is_closed = False
+        self._is_escaped = False
+
+    def feed(self, text: str) -> None:
+        """Look at the next piece."""
+        skipped = 0 if self._is_escaped else -1
+        self._is_escaped = False
+        for found in _MARKS.finditer(text):
+            at, mark = found.start(), found.group()
+            if at == skipped:
+                continue
+            if self.quote:
+                if mark == "\\":
+                    skipped = at + 1
+                    self._is_escaped = skipped == len(text)
+                elif mark == self.quote:
+                    self.quote = ""
+            elif mark in "'\"":
+                self.quote = mark
+            elif mark in "([{":
+                self.depth += 1
+            elif mark in ")]}":
+                self.depth -= 1
+                self.is_closed = self.is_closed or self.depth <= 0
 
 
 def put_arguments(

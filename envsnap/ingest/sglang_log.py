@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from envsnap.ingest.records import read_arguments, read_mapping
-from envsnap.ingest.server_log import ServerLogReader, Smallest, is_balanced, put_arguments
+from envsnap.ingest.server_log import Brackets, ServerLogReader, Smallest, put_arguments
 
 if TYPE_CHECKING:
     from envsnap.ingest.clean import Line
@@ -66,9 +66,9 @@ class SglangLogReader(ServerLogReader):
             return self._backend(line, text)
         return False
 
-    def is_complete(self, text: str) -> bool:
+    def is_complete(self, end: str, brackets: Brackets) -> bool:  # noqa: ARG002 - the brackets tell it
         """Whether the parenthesis or brace is closed."""
-        return is_balanced(text, 0)
+        return brackets.is_closed
 
     def note_record(self, line: Line, text: str) -> None:
         """Note the arguments as the server reports them; a second report is another start."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from envsnap.ingest import values
 from envsnap.ingest.common_forms import put_scm_version
 from envsnap.ingest.records import read_arguments, read_mapping, read_open_arguments
-from envsnap.ingest.server_log import ServerLogReader, Smallest, is_balanced, put_arguments
+from envsnap.ingest.server_log import Brackets, ServerLogReader, Smallest, put_arguments
 
 if TYPE_CHECKING:
     from envsnap.ingest.clean import Line
@@ -92,9 +92,11 @@ class VllmLogReader(ServerLogReader):
             return self._api(line, text)
         return self._one_liner(line, text)
 
-    def is_complete(self, text: str) -> bool:
+    def is_complete(self, end: str, brackets: Brackets) -> bool:
         """Whether the bracket is closed; a configuration without one is a line."""
-        return is_balanced(text, 0) if self._kind != "engine" else not _is_open(text) and _ENDS.search(text) is not None
+        if self._kind != "engine":
+            return brackets.is_closed
+        return brackets.depth <= 0 and not brackets.quote and _ENDS.search(end[-400:]) is not None
 
     def note_record(self, line: Line, text: str) -> None:
         """Note arguments or configuration, whichever it is."""
@@ -251,32 +253,6 @@ class VllmLogReader(ServerLogReader):
 
     def _cache(self, _block: Block, _line: Line, found: re.Match[str]) -> None:
         self.findings.note(SOURCE, "compile_cache", found.group(1).rstrip("."))
-
-
-def _is_open(text: str) -> bool:
-    """Whether a bracket or a quotation mark of a configuration is still open at its end."""
-    return not is_balanced("(" + text + ")", 0) or _depth(text) > 0
-
-
-def _depth(text: str) -> int:
-    depth = 0
-    quote = ""
-    at = 0
-    while at < len(text):
-        character = text[at]
-        if quote:
-            if character == "\\":
-                at += 1
-            elif character == quote:
-                quote = ""
-        elif character in "'\"":
-            quote = character
-        elif character in "([{":
-            depth += 1
-        elif character in ")]}":
-            depth -= 1
-        at += 1
-    return depth + (1 if quote else 0)
 
 
 def _looks_like_arguments(pairs: dict[str, Any]) -> bool:

@@ -205,6 +205,7 @@ MANY: dict[str, Callable[[int], str]] = {
     "unclosed documents": lambda n: '{\n"a": [\n' * n,
     "nested arguments": lambda n: "server_args=ServerArgs(model_path=" + "X(" * n,
     "details": lambda n: "<details>\n" * n + "x\n" + "</details>\n" * n,
+    "wrapped records": lambda n: "server_args=ServerArgs(model_path='m', a=[\n" + "'b', \"c\", (1),\n" * n,
     "readings": lambda n: "PyTorch version: 2.4.0\nvLLM Version: 0.6.4\n\nNCCL_DEBUG=INFO\n\n" * n,
 }  # fmt: skip
 
