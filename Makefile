@@ -17,6 +17,7 @@ $(STAMP): pyproject.toml envsnap/_version.py
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --editable .
 	$(BIN)/python -m pip install --quiet --group dev
+	$(BIN)/python -m compileall -q envsnap
 	touch $(STAMP)
 
 dev: $(STAMP) ## Make the virtual environment with everything in it

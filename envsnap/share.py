@@ -18,8 +18,6 @@ __all__ = ["REASONS", "Redaction", "Sharer"]
 
 _LEAST = 3
 """A shorter name is replaced where it stands as one, but not wherever the letters occur."""
-_DOTTED = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
-_VERSIONED = ("packages", "pins", "libraries", "cuda", "torch", "driver", "origins")
 _API_PATH = re.compile(r"/(?:v\d\b[\w/.-]*|health\w*|metrics|generate|get_\w+|simple/?|whl/?[\w/.+-]*)?")
 
 
@@ -43,13 +41,7 @@ class Sharer:
         """Note the names that a snapshot document knows, so that they are found in other texts as well."""
         self._public |= {words.normal(name) for name in document.get("packages", {})}
         self._public |= {part.lower() for name in document.get("env", {}) for part in str(name).split("_")}
-        for section in _VERSIONED:
-            for _, value in words.leaves_of(document.get(section, {})):
-                if isinstance(value, str):
-                    self._versions.update(_DOTTED.findall(value))
-        for text in document.get("events", {}).values():
-            if isinstance(text, str) and not text.startswith("reflog "):  # packages with their versions
-                self._versions.update(_DOTTED.findall(text))
+        self._versions |= words.dotted_versions(document)
         self._learn_gpus(document.get("gpu", {}))
         self._learn_word("host", str(document.get("meta", {}).get("host", "")))
         for path, value in words.leaves_of(document):
@@ -88,7 +80,6 @@ class Sharer:
             for user, host in words.PROMPT.findall(text):
                 self._learn_word("user", user)
                 self._learn_word("host", host)
-
         if "GPU-" in text:
             for uuid in words.GPU_UUID.findall(text):
                 self._words.setdefault(uuid[4:12].lower(), self._words.get(uuid.lower(), ("gpu", uuid)))
@@ -124,7 +115,12 @@ class Sharer:
     def _learn_word(self, kind: str, name: str) -> None:
         name = name.strip()
         lowered = name.lower()
-        if lowered in words.NOBODY or _DOTTED.fullmatch(name) or words.ALIAS.fullmatch(name) or "<redacted" in name:
+        if (
+            lowered in words.NOBODY
+            or words.DOTTED.fullmatch(name)
+            or words.ALIAS.fullmatch(name)
+            or "<redacted" in name
+        ):
             return
         if kind == "host" and (words.PUBLIC_HOSTS.fullmatch(name) or "/" in name or " " in name or name.isdigit()):
             return
@@ -204,7 +200,7 @@ class Sharer:
             value = self._event(value)
         if path[-1] == "image":
             return self._image_field(value)
-        if path[0] in _VERSIONED and _DOTTED.fullmatch(value):
+        if path[0] in words.VERSIONED and words.DOTTED.fullmatch(value):
             return value
         return self.text(value)
 
@@ -223,7 +219,7 @@ class Sharer:
         bare = words.bare_host(value)
         if changed != value or bare.lower() in words.NOBODY or "/" in bare or words.PUBLIC_HOSTS.fullmatch(bare):
             return changed
-        if _DOTTED.fullmatch(bare) or bare.isdigit():
+        if words.DOTTED.fullmatch(bare) or bare.isdigit():
             return changed
         return value.replace(bare, self._use("host", bare), 1)
 
@@ -309,7 +305,7 @@ class Sharer:
             user = self._use("user", user.partition(":")[0].rstrip("@")) + "@"
         if words.is_everyone(bare):
             hidden = host
-        elif _DOTTED.fullmatch(bare) or ":" in bare:
+        elif words.DOTTED.fullmatch(bare) or ":" in bare:
             hidden = self._use("ip", bare)
         else:
             hidden = self._host(host)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from envsnap.secret_names import words
@@ -238,6 +238,11 @@ def normal(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
+DOTTED = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
+"""Four numbers: an address, or a version that looks like one."""
+VERSIONED = ("packages", "pins", "libraries", "cuda", "torch", "driver", "origins")
+
+
 def leaves_of(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every value of a table with its path; the items of a list share one."""
     if isinstance(value, dict):
@@ -248,3 +253,11 @@ def leaves_of(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[st
             yield from leaves_of(item, path)
     elif not isinstance(value, datetime.datetime):
         yield path, value
+
+
+def dotted_versions(document: Mapping[str, Any]) -> set[str]:
+    """Versions of four numbers that a document tells (`12.6.4.1`): they look like addresses and are none."""
+    values = [value for section in VERSIONED for _, value in leaves_of(document.get(section, {}))]
+    # Events name packages with their versions; those of the reflog hold what people wrote.
+    values += [text for text in document.get("events", {}).values() if not str(text).startswith("reflog ")]
+    return {found for value in values if isinstance(value, str) for found in DOTTED.findall(value)}
