@@ -156,6 +156,8 @@ class Supervisor:
                 self._hurry_helpers()
                 raise _Hurry
             return
+        if number == signal.SIGCONT:  # the command may be stopped again as soon as it goes on
+            signal.signal(signal.SIGTSTP, self._on_signal)
         is_shared = self._relay is not None and self._relay.witnessed(number)
         if number in ENDING:
             self.report.asked_to_end = number
@@ -174,11 +176,19 @@ class Supervisor:
         is_asked, self._is_to_stop = self._is_to_stop, False
         if number not in _SUSPENDING or not (is_asked or _has_keyboard()) or not _is_stopped(self._pid):
             return
-        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGTSTP)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
+        os.kill(os.getpid(), signal.SIGTSTP)  # held back: who continues us from here on takes it away again
+        again = None
+        if _is_stopped(self._pid):
+            signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        else:  # continued before there was anything to take away
+            again = signal.sigtimedwait({signal.SIGTSTP}, 0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         # Here we go on: who continued us alone had the signal passed on by `_on_signal`. A command that is stopped by
         # now was stopped anew.
         signal.signal(signal.SIGTSTP, self._on_signal)
+        if again is not None and again.si_pid != os.getpid():
+            os.kill(os.getpid(), signal.SIGTSTP)
 
     # -- waiting ---------------------------------------------------------------------------------------------------
 

@@ -107,12 +107,14 @@ def test_the_end_by_a_signal_that_was_passed_on(launch: Any, name: str) -> None:
 def test_stopped_and_continued(launch: Any) -> None:
     """In a group of its own, as a job of a shell."""
     running, pid = start_listener(launch, preexec_fn=lambda: os.setpgid(0, 0))
-    os.kill(running.pid, signal.SIGTSTP)
-    wait_for_state(pid, "T")
-    os.kill(running.pid, signal.SIGCONT)
-    wait_for_state(pid, "S")
-    say(running, b"on")
-    assert running.stdout.readline() == b"line on\n"
+    for _ in range(10):
+        os.kill(running.pid, signal.SIGTSTP)
+        wait_for_state(pid, "T")
+        wait_for_state(running.pid, "T")
+        os.kill(running.pid, signal.SIGCONT)
+        wait_for_state(pid, "S")
+        say(running, b"on")
+        assert running.stdout.readline() == b"line on\n"
     running.stdin.close()
     assert running.wait(60) == 0
 
