@@ -81,6 +81,7 @@ class Supervisor:
         self._may_hurry = False
         self._may_tell_again = True
         self._is_to_stop = False
+        self._stops_asked = 0
         self.report = Report()
 
     def run(self) -> Report:
@@ -158,7 +159,10 @@ class Supervisor:
             return
         if number == signal.SIGCONT:  # the command may be stopped again as soon as it goes on
             signal.signal(signal.SIGTSTP, self._on_signal)
+        stops = self._stops_asked
         is_shared = self._relay is not None and self._relay.witnessed(number)
+        if number == signal.SIGCONT and self._stops_asked != stops:
+            return  # and was: a stop takes away the relay's SIGCONT if that is still to come
         if number in ENDING:
             self.report.asked_to_end = number
         if not is_shared:
@@ -166,6 +170,7 @@ class Supervisor:
                 os.kill(self._pid, number)
         if number == signal.SIGTSTP:
             self._is_to_stop = True
+            self._stops_asked += 1
 
     def _follow_stop(self, number: int) -> None:
         """The command has stopped: the shell that waits for us is to see that, where it asked or we have its keyboard.

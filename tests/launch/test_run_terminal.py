@@ -102,7 +102,7 @@ def test_ctrl_z_and_fg(launch: Any, terminal: Callable[..., Terminal]) -> None:
     shown.type("jobs; echo in shel''l\n")
     shown.read_until("in shell\r\n")
     shown.read_until("$ ")
-    for _ in range(20):  # at once after `fg`, too: nothing of the last stop may undo the next one
+    for _ in range(3):  # at once after `fg`, too: nothing of the last stop may undo the next one
         shown.type("fg\n")
         shown.read_until("sh program")
         shown.type("again\n")
