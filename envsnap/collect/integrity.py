@@ -1,8 +1,8 @@
 """integrity: whether what is installed is still what was installed, file by file against the installer's record.
 
-Watched are the packages whose code decides how a serving engine runs (`--integrity all` widens that to every
-distribution, `none` switches it off). A package that nobody touched has no digest, only the time of its
-installation. Blind spot: an edit that keeps a file's size and sets its time back is not seen.
+Watched are the packages whose code decides how a serving engine runs; `--integrity all` widens that to every
+distribution and to torch's C++ headers, `none` switches it off. A package that nobody touched has no digest, only the
+time of its installation. Blind spot: an edit that keeps a file's size and sets its time back is not seen.
 """
 
 from __future__ import annotations
@@ -50,6 +50,10 @@ _WATCHED = re.compile(
     r"(?:flashinfer|nvidia|sgl|vllm|sglang|triton|nixl|transformer-engine|quack)-.+"
 )
 
+_UNWATCHED = {"torch": ("torch/include/",)}
+"""Folders that are compared with `all` only: torch's C++ headers are three quarters of its 12,000 files, read by no
+server, and each file costs a look at every start."""
+
 _EDITABLE = re.compile(r'"editable"\s*:\s*true')
 
 FACTS = [
@@ -66,7 +70,7 @@ FACTS = [
         IDENTITY,
         "set",
         "Files whose content is not the installed one, by RECORD's size and hash; an edit that keeps the size and sets "
-        "the file's time back is not seen",
+        "the file's time back is not seen; torch's C++ headers with `--integrity all` only",
         weight=7,
     ),
     FactSpec("integrity.*.missing", IDENTITY, "set", "Files that RECORD lists and that are not there", weight=6),
@@ -130,7 +134,7 @@ def _compare_all(host: Host, *, everything: bool) -> Iterator[Facts]:
     distributions = Distributions(host, interpreter, None if everything else _is_watched)
     trees = find_trees(host, interpreter, distributions)
     shadowed = {name for tree in trees for name in IMPORT_NAMES[tree]}
-    comparison = _Comparison(host, interpreter, hashes)
+    comparison = _Comparison(host, interpreter, hashes, everything=everything)
     try:
         for distribution in _to_compare(distributions, everything=everything):
             if distribution.name not in shadowed:
@@ -154,8 +158,9 @@ def _to_compare(distributions: Distributions, *, everything: bool) -> list[Distr
 class _Comparison:
     """Compares the distributions of one interpreter; what they share is read once."""
 
-    def __init__(self, host: Host, interpreter: Interpreter, hashes: ContentHashes) -> None:
+    def __init__(self, host: Host, interpreter: Interpreter, hashes: ContentHashes, *, everything: bool) -> None:
         self._host = host
+        self._unwatched = {} if everything else _UNWATCHED
         self._prefix = interpreter.prefix
         self._site_packages = frozenset(interpreter.site_packages)
         self._hashes = hashes
@@ -169,7 +174,8 @@ class _Comparison:
         if not metadata.endswith(".dist-info") and folder not in self._site_packages:
             return None  # an egg-info beside the sources: what `setup.py develop` leaves
         try:
-            record = read_install_record(self._host, distribution.name, folder, metadata)
+            unwatched = self._unwatched.get(distribution.name, ())
+            record = read_install_record(self._host, distribution.name, folder, metadata, unwatched)
         except OSError as error:
             return missing_from(error)
         if record is None:

@@ -301,6 +301,21 @@ class TestWhatIsCompared:
         assert told == {"changed", "touched", "missing", "extra", "digest", "installed_at"}
         assert [path for path, _ in leaves(facts) if table.find(path) is None] == []
 
+    def test_headers_of_torch_where_everything_is_asked_for(self, environment, tmp_path):
+        files = {"torch/__init__.py": "", "torch/include/ATen/ATen.h": "//", "torch/include/c10/macros.h": "//"}
+        install(environment.prefix, make_wheel(tmp_path, "torch", "2.9.1", files))
+        append(environment / "torch/include/ATen/ATen.h")
+        (environment / "torch/include/added.h").touch()
+        (environment / "torch/include/c10/macros.h").unlink()
+        assert collect(environment.host())["torch"] == {}
+        facts = collect(environment.host(ENVSNAP_INTEGRITY="all"))["torch"]
+        assert facts.pop("digest").startswith("sha256:")
+        assert facts == {
+            "changed": ["torch/include/ATen/ATen.h"],
+            "extra": ["torch/include/added.h"],
+            "missing": ["torch/include/c10/macros.h"],
+        }
+
 
 class TestSourceTree:
     def test_it_stands_in_for_the_installed_package(self, environment):

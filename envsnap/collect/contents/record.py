@@ -28,12 +28,15 @@ class InstallRecord:
     """The RECORD of one distribution: `rows` that can be checked, all `paths`, when it was written.
 
     Left out of `rows` is what an installer or the interpreter rewrites by rights: byte code, the metadata directory,
-    scripts and data outside site-packages, entries without a hash.
+    scripts and data outside site-packages, entries without a hash. What lies below the folders `unwatched` is left out
+    of `paths` as well.
     """
 
     __slots__ = ("folder", "metadata", "name", "paths", "rows", "written_ns")
 
-    def __init__(self, name: str, folder: str, metadata: str, text: str, written_ns: int) -> None:
+    def __init__(
+        self, name: str, folder: str, metadata: str, text: str, written_ns: int, unwatched: tuple[str, ...] = ()
+    ) -> None:
         self.name = name
         self.folder = folder
         self.metadata = metadata
@@ -42,23 +45,27 @@ class InstallRecord:
         self.paths: set[str] = set()
         add_path, add_row = self.paths.add, self.rows.append
         outside = ("../", "/", f"{metadata}/")
-        for path, digest, size in _rows(text):
+        for path, digest, size in _rows(text, unwatched):
             add_path(path)
             if digest and not path.endswith(".pyc") and not path.startswith(outside):
                 add_row((path, digest, int(size) if size.isdigit() else -1))
 
 
-def read_install_record(host: Host, name: str, folder: str, metadata: str) -> InstallRecord | None:
+def read_install_record(
+    host: Host, name: str, folder: str, metadata: str, unwatched: tuple[str, ...] = ()
+) -> InstallRecord | None:
     """The RECORD in `folder/metadata`; None where there is none. Raises OSError where it cannot be read."""
     path = f"{folder}/{metadata}/RECORD"
     status = host.stat(path)
     if status is None:
         return None
-    return InstallRecord(name, folder, metadata, host.read_text(path, RECORD_LIMIT), status.st_mtime_ns)
+    return InstallRecord(name, folder, metadata, host.read_text(path, RECORD_LIMIT), status.st_mtime_ns, unwatched)
 
 
-def _rows(text: str) -> Iterable[tuple[str, str, str]]:
+def _rows(text: str, unwatched: tuple[str, ...] = ()) -> Iterable[tuple[str, str, str]]:
     text = text.replace("\0", "")
+    if unwatched:
+        text = "\n".join([line for line in text.splitlines() if not line.startswith(unwatched)])
     return _csv_rows(text) if '"' in text else _plain_rows(text)
 
 
