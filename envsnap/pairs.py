@@ -64,13 +64,11 @@ def load_sections(path: str, sections: Collection[str]) -> Snapshot:
 
 
 def _parse_sections(text: str, path: str, names: Collection[str]) -> Snapshot:
-    import tomllib
-
     first, *blocks = _BLOCK.split(text.rstrip("\n"))
     wanted = [first, *(block for block in blocks if _section_of(block) in names)]
     try:
-        document = tomllib.loads("\n\n".join(wanted) + "\n")
-    except tomllib.TOMLDecodeError:
+        document = loads("\n\n".join(wanted) + "\n")
+    except ValueError:
         return parse(text, path)  # the whole text tells better where it is wrong
     meta = {key: value for key, value in document.get("meta", {}).items() if key != "digests"}
     check({**document, "meta": meta}, path)  # the digests name sections that were left out

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from envsnap.model import ChangeSet, Snapshot
     from envsnap.refs import Resolver
 
-MOST_RUNS = 20
+MOST_RUNS = 12
 """How many good runs, and how many failures, are heard about a difference."""
-MOST_LOOKED_AT = 200
+MOST_LOOKED_AT = 60
 """How many marked snapshots are looked at to find them."""
 
 
@@ -56,12 +56,8 @@ def marked(resolve: Resolver, status: str, target: str | None = None) -> list[Ma
 
 
 def _read_marked(resolve: Resolver, status: str) -> Iterator[Marked]:
-    for path in islice(resolve.with_status(status), MOST_LOOKED_AT):
-        try:
-            head = read_head(path)
-        except UnreadableSnapshotError:
-            continue
-        yield Marked(head, status, _order(path, head))
+    for head in islice(resolve.marked(status), MOST_LOOKED_AT):
+        yield Marked(head, status, _order(head.path, head))
 
 
 def _order(path: str, head: Head) -> tuple[str, int]:
