@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from envsnap.model import ChangeSet, Snapshot
     from envsnap.refs import Resolver
 
-MOST_RUNS = 12
+MOST_RUNS = 16
 """How many good runs, and how many failures, are heard about a difference."""
 MOST_LOOKED_AT = 60
 """How many marked snapshots are looked at to find them."""
