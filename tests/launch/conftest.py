@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import tomllib
@@ -13,6 +14,11 @@ from typing import Any
 
 import pytest
 from terminal_session import Terminal
+
+for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    # A shell ignores them for a job in the background, nohup the first: `run` would keep that, as it should.
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, signal.SIG_DFL)
 
 FAST = ("--only", "launch")
 """One section is enough to launch with."""
