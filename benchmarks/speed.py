@@ -28,20 +28,20 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="envsnap-bench-") as folder:
         rows = measure(Path(folder), options.pairs, peers=not options.no_peers)
-    text = as_table(rows)
-    print(text)
-    if options.write:
-        put_table(PAGE, MARKS, text)
-    missed = [name for name, timing, target in rows if target and timing.ratio > target]
-    if missed:
-        print(f"\nmissed: {', '.join(missed)}")
+    tell(rows, MARKS, is_written=options.write)
     return 0
 
 
-def put_table(page: Path, marks: tuple[str, str], text: str) -> None:
-    """Write a table between its two marks on a page."""
-    head, _, rest = page.read_text().partition(marks[0])
-    page.write_text(f"{head}{marks[0]}\n{text}\n{marks[1]}{rest.partition(marks[1])[2]}")
+def tell(rows: list[tuple[str, Timing, float]], marks: tuple[str, str], *, is_written: bool) -> None:
+    """Print the table of the rows and which targets were missed; write it between its marks where that is asked for."""
+    text = as_table(rows)
+    print(text)
+    if is_written:
+        head, _, rest = PAGE.read_text().partition(marks[0])
+        PAGE.write_text(f"{head}{marks[0]}\n{text}\n{marks[1]}{rest.partition(marks[1])[2]}")
+    missed = [name for name, timing, target in rows if target and timing.ratio > target]
+    if missed:
+        print(f"\nmissed: {', '.join(missed)}")
 
 
 def measure(folder: Path, pairs: int, *, peers: bool) -> list[tuple[str, Timing, float]]:

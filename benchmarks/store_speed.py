@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from histories import NEWEST, long_history
-from speed import PAGE, as_table, put_table
+from speed import tell
 from timing import Timing, compare
 from worlds import environment, repository, serving_environment
 
@@ -40,13 +40,7 @@ def main() -> int:
             print(f"making {options.count:,} snapshots in {store}", file=sys.stderr)
             long_history(store, options.count)
         rows = measure(folder, store, options.pairs)
-    text = as_table(rows)
-    print(text)
-    if options.write:
-        put_table(PAGE, MARKS, text)
-    missed = [name for name, timing, target in rows if target and timing.ratio > target]
-    if missed:
-        print(f"\nmissed: {', '.join(missed)}")
+    tell(rows, MARKS, is_written=options.write)
     return 0
 
 

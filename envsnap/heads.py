@@ -11,7 +11,10 @@ from envsnap.errors import UnreadableSnapshotError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from typing import Any
+
+    from envsnap.store import Entry
 
 HEAD_SIZE = 8192
 
@@ -64,6 +67,16 @@ def read_head(path: str) -> Head:
         tables = _parse_whole(path)
     meta = tables.get("meta", {})
     return Head(path, meta, tables.get("meta.digests", {}), tables.get("outcome", {}))
+
+
+def readable_heads(entries: Iterable[Entry]) -> Iterator[Head]:
+    """The heads of stored files, in their order; a file that is no snapshot is passed over."""
+    for entry in entries:
+        try:
+            head = read_head(entry.path)
+        except UnreadableSnapshotError:
+            continue
+        yield head
 
 
 def _scan(text: str) -> dict[str, dict[str, Any]]:

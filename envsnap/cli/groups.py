@@ -11,7 +11,7 @@ import click
 from envsnap.cli.common import reference
 from envsnap.cli.output import print_lines, say
 from envsnap.errors import BadReferenceError, UnreadableSnapshotError
-from envsnap.heads import Head, read_head
+from envsnap.heads import Head, read_head, readable_heads
 
 if TYPE_CHECKING:
     from envsnap.cli.output import State
@@ -90,13 +90,8 @@ def _heads(resolve: Resolver, name: str, python: str | None) -> list[Head]:
 
 
 def _with(resolve: Resolver, kind: str, value: str) -> Iterator[Head]:
-    for entry in islice(resolve.store.entries(), MOST_HEADS):
-        if kind == "host" and entry.host != value:
-            continue
-        try:
-            head = read_head(entry.path)
-        except UnreadableSnapshotError:
-            continue
+    entries = islice(resolve.store.entries(), MOST_HEADS)
+    for head in readable_heads(entry for entry in entries if kind != "host" or entry.host == value):
         if kind == "host" or value in head.meta.get("tags", []):
             yield head
 

@@ -10,7 +10,7 @@ import click
 from envsnap.cli.common import put_text, store_option
 from envsnap.cli.output import State, open_store, print_data, print_lines, this_host, utc_now
 from envsnap.errors import BadReferenceError, UnreadableSnapshotError
-from envsnap.heads import Head, read_head
+from envsnap.heads import Head, readable_heads
 from envsnap.index import noted
 
 if TYPE_CHECKING:
@@ -85,13 +85,8 @@ def command(
 
 def chosen_heads(store: Store, host: str, tag: str | None) -> Iterator[Head]:
     """The heads of the snapshots asked for, newest first; files that are no snapshots are passed over."""
-    for entry in store.entries() if tag is None else noted(store, lambda _, note: tag in note[1]):
-        if host not in ("all", entry.host):
-            continue
-        try:
-            head = read_head(entry.path)
-        except UnreadableSnapshotError:
-            continue
+    entries = store.entries() if tag is None else noted(store, lambda _, note: tag in note[1])
+    for head in readable_heads(entry for entry in entries if host in ("all", entry.host)):
         if tag is None or tag in head.meta.get("tags", []):
             yield head
 

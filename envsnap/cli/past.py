@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from envsnap.errors import UnreadableSnapshotError
-from envsnap.heads import Head, read_head
+from envsnap.heads import Head, readable_heads
 
 if TYPE_CHECKING:
     from envsnap.model import ChangeSet, Snapshot
@@ -138,11 +138,7 @@ def without_verdict(resolve: Resolver, failure: Marked) -> Head | None:
 
 def of_target(resolve: Resolver, target: str) -> Iterator[Head]:
     """The newest snapshots of the resolver's host that describe an interpreter, newest first."""
-    for entry in islice(resolve.of_this_host(), MOST_LOOKED_AT):
-        try:
-            head = read_head(entry.path)
-        except UnreadableSnapshotError:
-            continue
+    for head in readable_heads(islice(resolve.of_this_host(), MOST_LOOKED_AT)):
         if head.meta.get("target", "") == target:
             yield head
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from envsnap.cli.output import this_host, utc_now
 from envsnap.errors import UnreadableSnapshotError
-from envsnap.heads import Head, read_head
+from envsnap.heads import Head, readable_heads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,20 +23,8 @@ MOST_NOTES = 4
 def previous_of(store: Store, snapshot: Snapshot) -> Head | None:
     """The head of the newest stored snapshot of the same host and interpreter; None for the first."""
     host = this_host()
-    looked = 0
-    for entry in store.entries():
-        if entry.host != host:
-            continue
-        looked += 1
-        if looked > LOOK_BACK:
-            return None
-        try:
-            head = read_head(entry.path)
-        except UnreadableSnapshotError:
-            continue
-        if head.meta.get("target") == snapshot.meta.get("target"):
-            return head
-    return None
+    near = islice((entry for entry in store.entries() if entry.host == host), LOOK_BACK)
+    return next((head for head in readable_heads(near) if head.meta.get("target") == snapshot.meta.get("target")), None)
 
 
 def summary_lines(snapshot: Snapshot, previous: Head | None) -> list[Line]:

@@ -7,7 +7,7 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from envsnap.errors import UnreadableSnapshotError
-from envsnap.heads import Head, read_head
+from envsnap.heads import Head, readable_heads
 from envsnap.history import Run, runs
 from envsnap.render.timeline import Stop
 from envsnap.sections import SECTION_ORDER
@@ -91,11 +91,8 @@ def _private(stop: Stop) -> Stop:
 def _window(store: Store, host: str, wanted: set[str], *, is_begun: bool) -> Iterator[Head]:
     """The heads of a host, newest first, from the first that is wanted to a few before the last."""
     slug, left, more = host_slug(host), set(wanted), _EARLIER
-    for entry in islice((entry for entry in store.entries() if entry.host == slug), _MOST_HEADS):
-        try:
-            head = read_head(entry.path)
-        except UnreadableSnapshotError:
-            continue
+    of_host = (entry for entry in store.entries() if entry.host == slug)
+    for head in readable_heads(islice(of_host, _MOST_HEADS)):
         is_begun = is_begun or head.id in wanted
         left.discard(head.id)
         if not is_begun:
